@@ -105,7 +105,7 @@ const OPTIONS: &[(&[&str], &str)] = &[
     (&["synchronize-panes"], "lets what is typed into one pane reach others"),
     (
         &["destroy-unattached", "exit-unattached", "exit-empty"],
-        "ends sessions that nobody is attached to",
+        "ends sessions that no client is attached to",
     ),
 ];
 
@@ -215,8 +215,8 @@ pub(crate) fn ends_sessions(name: &str) -> bool {
         && ["destroy-unattached", "exit-unattached"].iter().any(|one| one.starts_with(name))
 }
 
-/// Whether a format may run a program: by `#( )`, or by expanding text that somebody else wrote (`#{E:…}` and what
-/// else is more than the name of one variable).
+/// Whether a format may run a program: by `#( )`, or by expanding text that another program or person wrote
+/// (`#{E:…}` and everything else that is more than the name of one variable).
 fn may_run(value: &str) -> bool {
     let mut rest = value;
     while let Some((_, after)) = rest.split_once('#') {

@@ -10,8 +10,8 @@ use crate::{
     tool::Tool,
 };
 
-/// A layer that allows or denies tools. It is a [`Middleware`]: a call of a tool that [`decide`](Self::decide) denies is
-/// refused, and a listing does not show the tool. A layer cannot hide a tool and let it be called.
+/// A layer that allows or denies tools. It is a [`Middleware`]: a call of a tool that [`decide`](Self::decide) denies
+/// is refused, and a listing does not show the tool. A layer cannot hide a tool and let it be called.
 pub trait Authorize: Send + Sync + 'static {
     /// See [`Middleware::name`].
     fn name(&self) -> &'static str;
@@ -32,7 +32,7 @@ pub trait Authorize: Send + Sync + 'static {
         true
     }
 
-    /// Refuses a listing before any server is asked.
+    /// Decides whether a listing is refused as a whole, before the gateway asks any server.
     fn check_listing(&self, _cx: &Context) -> Result<(), Failure> {
         Ok(())
     }
@@ -40,10 +40,10 @@ pub trait Authorize: Send + Sync + 'static {
     /// Decides whether the caller may use the tool.
     fn decide(&self, cx: &Context, access: &mut ToolAccess<'_>) -> Result<(), Denial>;
 
-    /// The rule by which an allowed tool passes, for people who ask why.
+    /// The rule by which an allowed tool passes, for `toolgate why`.
     fn allowed_by(&self, cx: &Context, access: &ToolAccess<'_>) -> String;
 
-    /// The rule and the reason of a decision, for people who ask why.
+    /// The rule and the reason of a decision, for `toolgate why`.
     fn reason(
         &self,
         cx: &Context,
@@ -64,7 +64,8 @@ pub trait Authorize: Send + Sync + 'static {
 pub struct ToolAccess<'a> {
     tool: &'a Tool,
     call: Option<&'a Call>,
-    /// The steps that are left for matching patterns of the client: one budget for a call, and one for a whole listing.
+    /// The remaining steps for matching patterns that the client sent. A call has one budget, and a whole listing has
+    /// one.
     pub steps: &'a mut Steps,
 }
 
@@ -75,7 +76,8 @@ impl<'a> ToolAccess<'a> {
         self.tool
     }
 
-    /// The call. `None` for a listing, where no arguments are known: a tool is shown if some arguments may be allowed.
+    /// The call. `None` for a listing, which has no arguments: it shows a tool if the caller may call the tool with
+    /// some arguments.
     #[must_use]
     pub fn call(&self) -> Option<&'a Call> {
         self.call
@@ -94,7 +96,7 @@ impl<'a> ToolAccess<'a> {
 pub enum Denial {
     /// The caller may not use this tool.
     Tool(Failure),
-    /// The request cannot be decided, so that it may use no tool: a listing fails as a whole.
+    /// The request itself is invalid and may use no tool. A listing fails as a whole.
     Request(Failure),
 }
 

@@ -1,4 +1,4 @@
-//! How a layer declares itself: its name, the reason for its place, its settings, and how it is built.
+//! The declaration of a layer: its name, the reason for its place, its settings, and how it is built.
 
 use std::{
     any::{Any, TypeId},
@@ -24,8 +24,8 @@ pub trait LayerSpec: Send + Sync + 'static {
     /// The reason for the layer's place in the default order, for people who read the documentation.
     fn why(&self) -> &'static str;
 
-    /// The setting that has an effect only with this layer, if it is set. A chain without the layer then refuses to start:
-    /// it would be open where its settings look closed.
+    /// The setting that has an effect only with this layer, if it is set. A chain without the layer then refuses to
+    /// start, because the setting would look active and restrict nothing.
     fn needed_for(&self, _inputs: &LayerInputs) -> Option<&'static str> {
         None
     }
@@ -45,14 +45,14 @@ pub trait LayerSpec: Send + Sync + 'static {
         Err(BadSettings::new("the layer has no settings: remove its table"))
     }
 
-    /// The JSON Schema of that table, for editors.
+    /// The JSON Schema of the table `[layers.NAME]`, for editors.
     #[cfg(feature = "schema")]
     fn table_schema(&self, _generator: &mut schemars::SchemaGenerator) -> Option<schemars::Schema> {
         None
     }
 
-    /// Builds the layer. It is off where a setting or a part that it needs is missing, and refuses settings that make
-    /// no sense.
+    /// Builds the layer. The layer is off if a setting or a part that it needs is missing. Invalid settings are an
+    /// error.
     fn build(&self, inputs: &LayerInputs) -> Result<BuiltLayer, BadSettings>;
 }
 
@@ -62,7 +62,7 @@ impl fmt::Debug for dyn LayerSpec {
     }
 }
 
-/// Why a layer is off whose feature is missing.
+/// The reason for a layer whose Cargo feature is not in this build.
 #[cfg(not(all(feature = "rate-limit", feature = "telemetry", feature = "validate")))]
 pub(crate) const LEFT_OUT: &str = "it is off, or this build of toolgate does not have it";
 
@@ -82,7 +82,7 @@ impl BuiltLayer {
         Self(Err(missing))
     }
 
-    /// The layer is on if there is one.
+    /// The layer is on if `middleware` is `Some`, else off.
     #[must_use]
     pub fn if_some(middleware: Option<impl Middleware>, missing: &'static str) -> Self {
         middleware.map_or(Self::off(missing), Self::on)
@@ -98,7 +98,8 @@ impl fmt::Debug for BuiltLayer {
     }
 }
 
-/// What a layer is built from: settings, and parts that the program provides. One value for each type.
+/// The values that a layer is built from: settings, and parts that the program provides. It holds one value of each
+/// type.
 #[derive(Clone, Default)]
 pub struct LayerInputs(HashMap<TypeId, Arc<dyn Any + Send + Sync>>);
 
@@ -170,8 +171,8 @@ impl<E: std::error::Error> From<E> for BadSettings {
 
 /// A table of the config file that holds the settings of a layer.
 pub trait LayerTable: PartialEq + Sized {
-    /// Whether the change from `old` to `new` is known to only narrow what callers may do. A change that is not known to
-    /// waits until the operator asks for it.
+    /// Whether the change from `old` to `new` certainly only narrows what callers may do. Any other change waits until
+    /// the operator applies it.
     fn narrows(old: Option<&Self>, new: Option<&Self>) -> bool {
         old == new
     }
@@ -182,13 +183,13 @@ pub trait LayerTable: PartialEq + Sized {
         false
     }
 
-    /// The files that decide besides the settings.
+    /// Files whose content decides about calls, besides the settings.
     fn rule_files(&self) -> Vec<PathBuf> {
         Vec::new()
     }
 }
 
-/// Whether each old entry is still there: more of what restricts calls may come, and nothing may go.
+/// Whether `new` still has each entry of `old`. New restrictions may be added, and none may be removed.
 pub(crate) fn contains_all<T: PartialEq>(new: &[T], old: &[T]) -> bool {
     old.iter().all(|one| new.contains(one))
 }

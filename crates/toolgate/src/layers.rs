@@ -1,10 +1,10 @@
-//! Every built-in layer in the default order. Open this first; a new layer is a folder in `middleware/` and a line here.
+//! Every built-in layer in the default order. To add a layer, add a folder in `middleware/` and a line here.
 
 use crate::layer_spec::LayerSpec;
 
-/// Hands the table of built-in layers to the macro that the input names: outermost layer first, each by the declaration in
-/// its folder, and with its tables of the config file, which become fields of [`Settings`](crate::settings::Settings) and
-/// of the file's types.
+/// Hands the table of built-in layers to the macro that the input names: outermost layer first, each by the declaration
+/// in its folder, and with its tables of the config file, which become fields of
+/// [`Settings`](crate::settings::Settings) and of the file's types.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! layers {

@@ -1,8 +1,8 @@
-//! The names of the presets: `chain = "libtmux"`. What each of them is: [`presets`](crate::presets).
+//! The names of the presets, as in `chain = "libtmux"`. [`presets`](crate::presets) defines their chains.
 
 use std::fmt;
 
-/// A chain that somebody may know from elsewhere.
+/// A chain that follows another system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Preset {
     /// libtmux-mcp: five middlewares around a terminal.
@@ -14,7 +14,7 @@ pub enum Preset {
 }
 
 impl Preset {
-    /// All of them.
+    /// All presets.
     pub const ALL: [Self; 3] = [Self::Libtmux, Self::Metamcp, Self::McpCore];
 
     /// The name in `chain = "…"`.

@@ -1,5 +1,5 @@
-//! Presets: the chains of the three systems that toolgate grew from, each in its own order, with its own
-//! options, variables and words, and working as its document says.
+//! Presets: the chains of three other systems, libtmux-mcp, `MetaMCP` and mcp-core. Each has the order, options,
+//! variables and messages that the document of that system describes.
 //!
 //! `docs/presets.md` compares them with the default.
 
@@ -22,23 +22,23 @@ pub use variables::BadVariable;
 /// A layer, and the reason for its place.
 type Place = (&'static str, &'static str);
 
-/// The layer is not part of the original. It is active if the config or a request uses it.
+/// The other system does not have the layer. The layer is active if the config or a request uses it.
 const SHARED: &str = "added by toolgate";
 
 /// How a preset's order differs from the default order.
 struct Differences {
     /// The layers that the other system has too, with the reason for each place.
     own: &'static [Place],
-    /// Layers that stand elsewhere: each directly inside of another one.
+    /// Layers that move: each `(layer, outer)` places the layer directly inside of `outer`.
     moved: &'static [(&'static str, &'static str)],
-    /// Layers that would break its order.
+    /// Layers that the preset leaves out because their order rules do not fit its order.
     without: &'static [&'static str],
 }
 
-/// libtmux-mcp's own order: limit, errors, audit, retry, safety.
+/// The order of libtmux-mcp: limit, errors, audit, retry, safety.
 const LIBTMUX: Differences = Differences {
     own: &[
-        (telemetry::NAME, "measures the time of the whole chain, as in the original"),
+        (telemetry::NAME, "measures the time of the whole chain, as in libtmux-mcp"),
         (response_limit::NAME, "also limits the size of error results, and keeps `isError`"),
         (error_results::NAME, "the layers inside of it see failures, not results"),
         (audit::NAME, "records denials, and a retried call once"),
@@ -52,12 +52,12 @@ const LIBTMUX: Differences = Differences {
     without: &[preconditions::CONFIRM_ARGUMENT, audit::intent::NAME],
 };
 
-/// `MetaMCP`'s own order: logging, policy, filter, overrides.
+/// The order of `MetaMCP`: logging, policy, filter, overrides.
 const METAMCP: Differences = Differences {
     own: &[
         (call_id::NAME, "lets a nested call name its parent"),
         (error_results::NAME, "turns denials into results that a model reads"),
-        (log::NAME, "outermost layer of the original: records denials and executed calls"),
+        (log::NAME, "outermost layer of MetaMCP: records denials and executed calls"),
         (policy::NAME, "checks access first"),
         (filter::NAME, "then checks that the tool is active and on the list of the request"),
         (overrides::NAME, "closest to the tool: maps names back last"),
@@ -66,7 +66,7 @@ const METAMCP: Differences = Differences {
     without: &[],
 };
 
-/// mcp-core's own order: telemetry, validate, preconditions, audit.
+/// The order of mcp-core: telemetry, validate, preconditions, audit.
 const MCP_CORE: Differences = Differences {
     own: &[
         (telemetry::NAME, "sees every call, including denied ones"),
@@ -79,11 +79,11 @@ const MCP_CORE: Differences = Differences {
         (scopes::NAME, "the precondition CategoryEnabled; also filters listings"),
         (
             rate_limit::NAME,
-            "an additional layer between preconditions and audit, as the original's document advises",
+            "an additional layer between preconditions and audit, as mcp-core's document advises",
         ),
         (preconditions::NAME, "the precondition ConfirmRequired, and your own"),
         (audit::NAME, "innermost: records only calls that reach the tool"),
-        (breaker::NAME, "one circuit per server; the original has one for all"),
+        (breaker::NAME, "one circuit per server; mcp-core has one for all"),
         (audit::intent::NAME, "records those calls before they run"),
     ],
     moved: &[(audit::NAME, preconditions::NAME)],
@@ -91,8 +91,8 @@ const MCP_CORE: Differences = Differences {
 };
 
 impl Preset {
-    /// Its layers, outermost first, with the reason for each place. The stack leaves out layers that are off. A layer that
-    /// the other system does not have stands where it stands in the default order.
+    /// The layers of the preset, outermost first, with the reason for each place. The stack leaves out layers that are
+    /// off. A layer that the other system does not have stands where it stands in the default order.
     #[must_use]
     pub fn order(self) -> Vec<(&'static str, &'static str)> {
         let differences = match self {
@@ -116,7 +116,7 @@ impl Preset {
         self.order().into_iter().filter(|(_, why)| *why != SHARED).map(|(name, _)| name)
     }
 
-    /// Its options, where the file leaves them open.
+    /// Sets the options of the preset that the config file does not set.
     pub fn fill(self, settings: &mut Settings) {
         match self {
             Self::Libtmux => {
@@ -132,7 +132,7 @@ impl Preset {
         }
     }
 
-    /// What its audit is set to where the file has no `[audit]`.
+    /// The audit settings of the preset, for a config file without `[audit]`.
     #[must_use]
     pub fn audit(self) -> Option<AuditConfig> {
         match self {
@@ -142,8 +142,8 @@ impl Preset {
         }
     }
 
-    /// The `[audit]` of a file, with the original's choice where the file does not say which calls are recorded. `says`
-    /// tells which keys the file has.
+    /// The `[audit]` of a config file. If the file does not set which calls are recorded, the choice of the preset
+    /// applies. `says` returns whether the file has a key.
     #[must_use]
     pub fn audit_over(self, file: AuditConfig, says: impl Fn(&str) -> bool) -> AuditConfig {
         let Some(own) = self.audit() else { return file };
@@ -155,17 +155,17 @@ impl Preset {
     }
 }
 
-/// Destructive tools are gated with the two keys, and what a schema does not know is stripped.
+/// Destructive tools need a confirmation, and arguments that the schema does not know are stripped.
 fn fill_mcp_core(settings: &mut Settings) {
     let destructive = crate::Facts { destructive: Some(true), ..crate::Facts::default() };
     let confirm = settings.confirm.get_or_insert_with(|| preconditions::ConfirmConfig {
         when: vec![crate::Selection::Facts(destructive)],
         boolean: true,
-        // As in the original: its agents confirm their own calls.
+        // In mcp-core agents confirm their own calls.
         fallback: preconditions::Fallback::AgentMayConfirmItself,
         ..preconditions::ConfirmConfig::default()
     });
-    // In the original nothing runs before `MCP_DRY_RUN` is `false`.
+    // In mcp-core no gated tool runs until `MCP_DRY_RUN` is `false`.
     if confirm.mode.is_none() && confirm.dry_run.is_none() {
         confirm.mode = Some(preconditions::Mode::Preview);
     }

@@ -1,4 +1,4 @@
-//! What a chain is set to: the settings of every layer, gathered in one place.
+//! The settings of a chain: those of every layer, in one struct.
 
 mod inputs;
 mod tables;

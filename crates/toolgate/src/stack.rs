@@ -19,41 +19,41 @@ use crate::{
 
 pub use crate::layers::default_order;
 
-/// A chain with what it shares with the door in front of it.
+/// A chain, and the values that it shares with the program that runs it.
 #[derive(Clone, Debug)]
 pub struct Stack {
     /// The chain.
     pub chain: Chain,
-    /// The sink of its audit, if it has one: to be closed at the end.
+    /// The sink of the audit, if the chain has one. The program closes it at shutdown.
     pub audit: Option<AuditSink>,
-    /// Names on the wire and the tools that they mean.
+    /// The overrides, which map the names that clients use to tools.
     pub overrides: CurrentOverrides,
     parts: Parts,
 }
 
-/// What outlives a chain: a chain for changed settings takes it over.
+/// Values that outlive a chain: the chain for changed settings uses the same ones.
 #[derive(Clone, Debug, Default)]
 pub struct Parts {
-    /// Where the call log goes. Without it there is none, whatever the settings say.
+    /// The sink of the call log. Without it calls are not logged, whatever the settings say.
     pub log: Option<LogSink>,
-    /// Where the audit trail goes. Without it there is none.
+    /// The sink of the audit trail. Without it the chain has no audit trail.
     pub trail: Option<LogSink>,
-    /// Where audit records go beside their file, if the settings ask for it.
+    /// Further outputs of audit records beside the file, if the settings ask for them.
     pub audit_outputs: Vec<Arc<dyn AuditOutput>>,
-    /// Where calls wait for a person who is not at the client. Without it such calls are refused.
+    /// The approvals: calls wait there for a person who is not at the client. Without it such calls are refused.
     pub approvals: Option<Arc<dyn Approvals>>,
-    /// Preconditions of the program's own, by their ids for `[[preconditions]]`.
+    /// Preconditions that the program adds. `[[preconditions]]` names them by their ids.
     pub preconditions: Vec<Arc<dyn Precondition>>,
     /// The tools that the operator has approved, for a namespace that quarantines new ones.
     pub known: KnownTools,
-    /// Whether the chain is only looked at: then no audit file is opened.
+    /// Whether the chain only explains and runs no calls: then no audit file is opened.
     pub only_explains: bool,
-    /// The tools that tasks are of.
+    /// The tools to which tasks belong.
     pub tasks: crate::task::Tasks,
-    /// Layers of the program's own: `chain = […]` names them, and `[layers.NAME]` sets them.
+    /// Layers that the program adds. `chain = […]` names them, and `[layers.NAME]` holds their settings.
     pub layers: Vec<Arc<dyn LayerSpec>>,
-    /// Further values that layers are built from, as the instruments of telemetry; and what layers keep from one chain to
-    /// the next, as the counters of rates.
+    /// Further values that layers are built from, such as the instruments of telemetry, and state that layers keep from
+    /// one chain to the next, such as the counters of rate limits.
     pub inputs: LayerInputs,
 }
 
@@ -64,7 +64,7 @@ pub enum StackError {
     /// The layers do not fit together.
     #[error("the chain is refused: {0}")]
     Chain(#[from] BadChain),
-    /// The audit has nowhere to go.
+    /// The output of the audit cannot be opened.
     #[error(transparent)]
     Audit(#[from] OpenError),
     /// A layer refuses its settings.
@@ -83,7 +83,7 @@ pub enum StackError {
         /// The names of the layers that exist.
         known: String,
     },
-    /// There are settings of a layer that does not exist.
+    /// `[layers.NAME]` names a layer that does not exist.
     #[error("`[layers.{name}]` is set, but the layers of this program's own are {known}")]
     UnknownTable {
         /// The name of the table.
@@ -126,7 +126,7 @@ pub fn build(settings: &Settings) -> Result<Stack, StackError> {
     build_with(settings, Parts::default())
 }
 
-/// The same, with what the program gives it.
+/// The same as [`build`], with the parts that the program provides.
 pub fn build_with(settings: &Settings, parts: Parts) -> Result<Stack, StackError> {
     let (config, redact) = (&settings.audit, &settings.redact);
     let audit = if parts.only_explains {
@@ -137,7 +137,8 @@ pub fn build_with(settings: &Settings, parts: Parts) -> Result<Stack, StackError
     finish(settings, parts, audit)
 }
 
-/// The same, unfinished: layers of your own go inside of those that the settings describe.
+/// The same as [`build`], but returns the builder, so that you can add layers inside of those that the settings
+/// describe.
 pub fn builder(settings: &Settings) -> Result<(Builder, Option<AuditSink>), StackError> {
     let audit = AuditSink::open(&settings.audit, &settings.redact)?;
     let layers = Layers::build(settings, &mut Parts::default(), audit.as_ref())?;
@@ -145,7 +146,7 @@ pub fn builder(settings: &Settings) -> Result<(Builder, Option<AuditSink>), Stac
 }
 
 impl Stack {
-    /// The stack for changed settings. Sinks whose own settings did not change go on as they are.
+    /// The stack for changed settings. Sinks whose settings did not change stay open.
     pub fn successor(&self, old: &Settings, new: &Settings) -> Result<Self, StackError> {
         let same = (&old.audit, &old.redact) == (&new.audit, &new.redact);
         let outputs = &self.parts.audit_outputs;
@@ -154,8 +155,8 @@ impl Stack {
         finish(new, self.parts.clone(), audit)
     }
 
-    /// A stack of its own for other settings, beside this one: the audit of both is one where both say the same of it,
-    /// since a file has one writer.
+    /// A separate stack for other settings, beside this one. Both share one audit sink if their audit settings are
+    /// equal, because an audit file has one writer.
     pub fn beside(
         &self,
         own: &Settings,
@@ -168,7 +169,7 @@ impl Stack {
         build_with(other, parts)
     }
 
-    /// What outlives the chain.
+    /// The values that outlive the chain.
     #[must_use]
     pub fn parts(&self) -> &Parts {
         &self.parts
@@ -185,10 +186,10 @@ fn finish(
     Ok(Stack { chain, audit, overrides: layers.overrides, parts })
 }
 
-/// Every layer, built or off, in the default order; layers of the program's own follow.
+/// Every layer, built or off: the built-in ones in the default order, then those that the program adds.
 struct Layers {
     built: Vec<(&'static str, BuiltLayer)>,
-    /// How many of them are built in: the default order has these.
+    /// The number of built-in layers. The default order has only these.
     built_in: usize,
     /// The settings that are set and have an effect only with a layer, each with that layer.
     needed: Vec<(&'static str, &'static str)>,
@@ -196,7 +197,7 @@ struct Layers {
 }
 
 impl Layers {
-    /// Builds all layers, also those that the chain leaves out: settings that make no sense are refused in any chain.
+    /// Builds all layers, also those that the chain leaves out, so that invalid settings are refused with any chain.
     fn build(
         settings: &Settings,
         parts: &mut Parts,
@@ -258,7 +259,7 @@ impl Layers {
                 }
             }
         }
-        // A chain without a layer that a setting needs would be open where it looks closed.
+        // Without the layer that enforces it, a setting would look active and restrict nothing.
         if let Some((layer, setting)) = self.needed.iter().find(|(name, _)| !chosen.contains(name))
         {
             return Err(StackError::Unheeded { layer, setting });
@@ -291,7 +292,7 @@ impl Parts {
     }
 }
 
-/// Reads `[layers.NAME]` of the program's own layers.
+/// Reads `[layers.NAME]` of the layers that the program adds.
 fn read_own_tables(
     settings: &Settings,
     own: &[Arc<dyn LayerSpec>],

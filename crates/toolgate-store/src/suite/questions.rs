@@ -24,7 +24,7 @@ pub(super) async fn round_trip(store: Arc<dyn Store>) {
     }
     let page = store.query(&Filter::default(), 10, None).await.unwrap();
     assert_eq!(page.records, [edge, bare, full]);
-    assert_eq!(store.get("nobody").await.unwrap(), None);
+    assert_eq!(store.get("unknown").await.unwrap(), None);
     store.append(&[]).await.unwrap();
     assert_eq!(store.size().await.unwrap().records, 3);
 }

@@ -30,7 +30,7 @@ pub(super) async fn whole(store: Arc<dyn Store>) {
     }
     let alone = store.tree(&sample(9).id).await.unwrap().unwrap();
     assert_eq!(shape(&alone), ["0:9"]);
-    assert_eq!(store.tree("nobody").await.unwrap(), None);
+    assert_eq!(store.tree("unknown").await.unwrap(), None);
 }
 
 pub(super) async fn orphan(store: Arc<dyn Store>) {

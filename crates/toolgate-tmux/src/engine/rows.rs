@@ -140,7 +140,7 @@ impl Listing {
         // The text after the last mark is empty.
         values.pop();
         if self.fields.is_empty() || !values.len().is_multiple_of(self.fields.len()) {
-            return Err(TmuxError::Garbled("a list has fields that nobody asked for"));
+            return Err(TmuxError::Garbled("a list has fields that toolgate did not ask for"));
         }
         let row = |(at, values): (usize, &[&str])| {
             let mut values: Vec<String> = values.iter().map(|value| (*value).to_owned()).collect();

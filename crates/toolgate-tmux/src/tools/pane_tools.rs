@@ -38,7 +38,7 @@ pub(super) fn tools() -> Vec<Tool> {
         Tool::mutating("swap_pane", "Swap tmux Panes", swap_pane)
             .about("Use to let two panes change places. The result is the first one."),
         Tool::mutating("enter_copy_mode", "Enter tmux Copy Mode", enter_copy_mode)
-            .about("Use to show a pane's history to whoever looks at it; to read it yourself use capture_pane."),
+            .about("Use to show a pane's history to the person who watches it; to read it yourself use capture_pane."),
         Tool::mutating("exit_copy_mode", "Exit tmux Copy Mode", exit_copy_mode)
             .about("Use to leave copy mode or any other mode; fine if there is none.")
             .idempotent(),

@@ -23,7 +23,7 @@ pub(super) fn tools() -> Vec<Tool> {
             )
             .self_bounded(),
         Tool::mutating("signal_channel", "Signal tmux Channel", signal_channel)
-            .about("Use to wake whoever waits for a channel; if nobody does, the next one who waits."),
+            .about("Use to end every wait for a channel; if there is none, the next wait ends at once."),
     ]
 }
 

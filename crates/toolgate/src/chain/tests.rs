@@ -38,18 +38,20 @@ fn build(names: &[&str]) -> Result<Chain, BadChain> {
     names.iter().fold(Chain::builder(), |b, name| add(b, name)).build()
 }
 
+const RENDERED: &str = "it turns failures of the layers inside of it into error results";
+
 /// Every rule between these: who must stand outside of whom, and why.
 const RULES: &[(&str, &str, &str)] = &[
     ("response-limit", "errors-to-results", "error results are bounded too"),
-    ("errors-to-results", "audit", "it renders whatever failed inside of it"),
-    ("errors-to-results", "safety", "it renders whatever failed inside of it"),
-    ("errors-to-results", "retry", "it renders whatever failed inside of it"),
-    ("errors-to-results", "timeout", "it renders whatever failed inside of it"),
+    ("errors-to-results", "audit", RENDERED),
+    ("errors-to-results", "safety", RENDERED),
+    ("errors-to-results", "retry", RENDERED),
+    ("errors-to-results", "timeout", RENDERED),
     ("audit", "safety", "denials are recorded too"),
     ("audit", "timeout", "calls that took too long are recorded too"),
     ("audit", "retry", "a call is audited once, however often it is tried"),
-    ("safety", "timeout", "a denial takes no time"),
-    ("retry", "timeout", "each attempt has its own time"),
+    ("safety", "timeout", "a denied call needs no timeout"),
+    ("retry", "timeout", "each attempt has its own timeout"),
 ];
 
 const ALL: [&str; 6] =

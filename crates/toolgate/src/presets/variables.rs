@@ -1,4 +1,5 @@
-//! The variables that each system reads, read as it documents them, and fail closed.
+//! The environment variables of the presets. Each has the meaning that its system documents; an invalid value never
+//! allows more.
 
 use std::time::Duration;
 
@@ -13,7 +14,7 @@ use crate::{
     settings::{Settings, Switch},
 };
 
-/// A variable whose value means nothing. Unclear values refuse to start: guessing would open doors.
+/// A variable with an invalid value. toolgate refuses to start, because a guess could allow more than was meant.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the variable {name} is `{value}`: write {expected}, or unset it")]
 pub struct BadVariable {
@@ -52,7 +53,7 @@ const MCP_CORE: &[(&str, &str)] = &[
 ];
 
 impl Preset {
-    /// The variables that it reads, and what each means.
+    /// The variables that the preset reads, each with its meaning.
     #[must_use]
     pub const fn variables(self) -> &'static [(&'static str, &'static str)] {
         match self {
@@ -62,8 +63,8 @@ impl Preset {
         }
     }
 
-    /// Lays its variables over the settings. Gives a warning where one is not what it should be and the
-    /// document says what happens then.
+    /// Applies the variables of the preset to the settings. Returns a warning for an invalid value if the document of
+    /// the system defines a fallback; other invalid values are errors.
     pub fn read_variables(
         self,
         settings: &mut Settings,
@@ -77,7 +78,7 @@ impl Preset {
     }
 }
 
-/// A tier that is none falls back to the one that allows least, as libtmux-mcp documents.
+/// An invalid tier falls back to `readonly`, as libtmux-mcp documents.
 fn libtmux(settings: &mut Settings, lookup: Lookup<'_>) -> Option<String> {
     let value = lookup("LIBTMUX_SAFETY")?;
     let tier = value.parse::<Tier>().ok();
@@ -156,13 +157,13 @@ fn circuit(settings: &mut Settings, lookup: Lookup<'_>) -> Result<(), BadVariabl
     Ok(())
 }
 
-/// Consecutive failures only, and the same wait each time.
+/// The breaker of mcp-core. Only consecutive failures open a circuit, and each opening lasts the same time.
 pub(super) fn mcp_core_breaker() -> BreakerConfig {
     let wait = Duration::from_mins(1);
     BreakerConfig { failures: 10, share: 1.0, of: 64, wait, max_wait: wait, ..Default::default() }
 }
 
-/// To stderr, and only what ran.
+/// The audit of mcp-core: it writes to stderr, and records only executed calls.
 pub(super) fn mcp_core_audit() -> AuditConfig {
     AuditConfig {
         file: Target::Stderr,

@@ -1,4 +1,4 @@
-//! What each layer gets of the settings, by the type that the layer asks for.
+//! Converts the settings into the inputs of the layers. Each layer reads its input by type.
 
 use super::Settings;
 use crate::{
@@ -12,7 +12,7 @@ use crate::{
 };
 
 impl Settings {
-    /// Adds the settings of every layer to what layers are built from.
+    /// Adds the settings of every layer to the inputs.
     pub(crate) fn add_to(&self, inputs: &mut LayerInputs) {
         self.layer_tables().add_to(inputs);
         inputs.set(SettingsFolder(self.folder.clone()));

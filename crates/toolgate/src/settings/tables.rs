@@ -1,13 +1,13 @@
-//! The tables of a config file that belong to single layers, made from the table of [`layers`](crate::layers).
+//! The tables of a config file that belong to single layers, generated from the list in [`layers`](crate::layers).
 
 use serde::Deserialize;
 
 use super::Settings;
 use crate::layer_spec::{LayerInputs, LayerTable};
 
-/// Declares a struct that has, after its own fields, a field for each table of a built-in layer.
+/// Declares a struct with its own fields, followed by a field for each table of a built-in layer.
 ///
-/// The fields are written out instead of flattened: serde loses the line of an error in what it flattens.
+/// The macro writes the fields out because serde does not report the line of an error in a flattened struct.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! with_layer_tables {
@@ -50,23 +50,23 @@ with_layer_tables! {
 macro_rules! each_table {
     ({} $($module:ident::$spec:ident $(, $table:ident: $type:ident = $about:tt)*;)*) => {
         impl LayerTables {
-            /// These tables, and those of `shared` where these have none.
+            /// These tables, with the tables of `shared` for those that are missing.
             #[must_use]
             pub fn or(self, shared: Self) -> Self {
                 Self { $($($table: self.$table.or(shared.$table),)*)* }
             }
 
-            /// Puts the tables into settings.
+            /// Sets the tables in the settings.
             pub fn apply_to(self, settings: &mut Settings) {
                 $($(settings.$table = self.$table;)*)*
             }
 
-            /// Adds the settings of layers to what they are built from.
+            /// Adds the tables to the inputs of the layers.
             pub(super) fn add_to(self, inputs: &mut LayerInputs) {
                 $($(inputs.set_if_some(self.$table);)*)*
             }
 
-            /// The tables, each with whether its change from `old` is known to only narrow what callers may do.
+            /// The name of each table, and whether its change from `old` certainly only narrows what callers may do.
             pub(super) fn narrows(&self, old: &Self) -> Vec<(&'static str, bool)> {
                 vec![$($((
                     stringify!($table),
@@ -79,7 +79,7 @@ macro_rules! each_table {
                 [$($(self.$table.as_ref().is_some_and(LayerTable::selects_tools),)*)*].contains(&true)
             }
 
-            /// The files that decide besides the settings.
+            /// Files whose content decides about calls, besides the settings.
             pub(super) fn rule_files(&self) -> impl Iterator<Item = std::path::PathBuf> {
                 let files = [$($(self.$table.as_ref().map(LayerTable::rule_files),)*)*];
                 files.into_iter().flatten().flatten()

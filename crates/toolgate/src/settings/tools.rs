@@ -65,7 +65,7 @@ fn response_bytes<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u
 }
 
 impl ToolSettings {
-    /// What is changed about the tool, if anything is.
+    /// The override of the tool, if a setting changes the tool.
     fn to_override(&self) -> Option<OverrideConfig> {
         let config = OverrideConfig {
             name: self.name.clone(),
@@ -89,7 +89,7 @@ impl ToolSettings {
 pub struct NotOneTool(String);
 
 impl Settings {
-    /// What is changed about single tools.
+    /// The overrides of all tools.
     pub(crate) fn overrides(&self) -> Result<Vec<(ToolId, OverrideConfig)>, NotOneTool> {
         let changed = self.tools.iter();
         let changed = changed.filter_map(|(selector, tool)| Some((selector, tool.to_override()?)));
@@ -98,7 +98,7 @@ impl Settings {
         changed.map(|(selector, config)| Ok((one(selector)?, config))).collect()
     }
 
-    /// What the scopes are set to, if anything grants or requires some.
+    /// The settings of `scopes`, if a setting grants or requires scopes.
     pub(crate) fn scopes(&self) -> Option<ScopesConfig> {
         let required = self.tools.iter();
         let required = required.filter_map(|(s, tool)| Some((s.clone(), tool.scopes.clone()?)));
@@ -106,7 +106,7 @@ impl Settings {
         config.is_on().then_some(config)
     }
 
-    /// What the filter is set to.
+    /// The settings of `filter`.
     pub(crate) fn filter(&self) -> FilterConfig {
         let with = |status: Status| {
             let tools = self.tools.iter().filter(move |(_, tool)| tool.status == Some(status));

@@ -1,5 +1,5 @@
-//! Which changes of settings only narrow what callers may do. A change that does not is not applied behind the
-//! operator's back: it waits until the operator asks for it.
+//! Decides which changes of settings only narrow what callers may do. Any other change waits until the operator applies
+//! it.
 
 use std::path::PathBuf;
 
@@ -14,7 +14,7 @@ use crate::{
     selector::Selector,
 };
 
-/// Takes settings apart, except for the tables of layers.
+/// Destructures settings into their fields, without the tables of layers.
 macro_rules! own_settings {
     (
         { let $settings:ident = $($own:tt)* }
@@ -25,15 +25,15 @@ macro_rules! own_settings {
 }
 
 impl Settings {
-    /// The keys whose change from `old` to these settings is not known to narrow. Empty if all of it narrows, or says
-    /// nothing about access.
+    /// The keys whose change from `old` to these settings may widen what callers may do. Empty if every change narrows,
+    /// or does not affect access.
     #[must_use]
     pub fn widened_since(&self, old: &Self) -> Vec<&'static str> {
-        // Taken apart, so that a further setting cannot be forgotten here.
+        // A new setting does not compile until it is handled here, because the pattern names every field.
         crate::layers!(own_settings {
             let self = chain, safety, annotations, tools, audit, redact, limits, new_tools, policies, policy, principals,
             granted, folder, telemetry, layers,
-            // Texts for callers, and how long lists are cached, decide nothing.
+            // Messages and the lifetime of cached lists do not affect access.
             inactive_message: _, cache_ttl: _,
         });
         let narrows_policies = old.policies.iter().all(|(name, old)| {
@@ -61,7 +61,7 @@ impl Settings {
         all.filter(|(_, narrows)| !narrows).map(|(key, _)| key).collect()
     }
 
-    /// The files that decide besides these settings, with what stands in them.
+    /// Files whose content decides about calls besides these settings, each with its content.
     #[must_use]
     pub fn rule_files(&self) -> Vec<(PathBuf, Option<Vec<u8>>)> {
         let tables = self.layer_tables();
@@ -76,7 +76,7 @@ impl Settings {
     }
 }
 
-/// Lower, or on where it was off.
+/// Whether the limit is lower than before, equal, or was off.
 fn narrows_switch<T: Copy + PartialOrd>(old: Switch<T>, new: Switch<T>) -> bool {
     match (old.get(), new.get()) {
         (None, _) => true,
@@ -105,7 +105,7 @@ fn narrows_limits(old: &LimitsConfig, new: &LimitsConfig) -> bool {
         && new.in_flight <= old.in_flight
 }
 
-/// More tools may be switched off, and nothing else.
+/// Whether the only changes are tools that become inactive.
 fn narrows_tools(old: &[(Selector, ToolSettings)], new: &[(Selector, ToolSettings)]) -> bool {
     let off = ToolSettings { status: Some(Status::Inactive), ..ToolSettings::default() };
     let is_off = |tool: &ToolSettings| tool.status == Some(Status::Inactive);

@@ -175,7 +175,7 @@ fn a_listed_layer_that_is_off_is_refused() {
         ("audit", "`audit.file` is off"),
         ("audit-intent", "`audit.file` is off"),
         ("safety", "no `safety` tier is set"),
-        ("scopes", "nobody grants scopes, and no tool requires any"),
+        ("scopes", "no scopes are granted, and no tool requires any"),
         ("breaker", "there is no `[breaker]`"),
         ("retry", "there is no `[retry]`"),
         ("timeout", "`limits.timeout` is off"),

@@ -208,7 +208,7 @@ fn quarantine_trusts_what_it_met_first_and_keeps_away_what_comes_later() {
         assert_refused(&refused, "TOOL_QUARANTINED", false);
         assert_eq!(
             text(&refused),
-            "Tool \"wipe\" is new and quarantined in this namespace until somebody has looked at it\n\
+            "Tool \"wipe\" is new and quarantined in this namespace until the operator approves it\n\
              Ask the operator to look at it and to set [namespaces.default.tools.\"main/wipe\"] \
              status = \"active\"."
         );

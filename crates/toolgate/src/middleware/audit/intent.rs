@@ -28,7 +28,7 @@ impl LayerSpec for AuditIntentSpec {
     }
 
     fn why(&self) -> &'static str {
-        "only what is permitted is announced; one intent for a call, however often it is tried"
+        "records an intent only for a permitted call, and one intent per call, even if the call is retried"
     }
 
     fn needed_for(&self, inputs: &LayerInputs) -> Option<&'static str> {
@@ -99,7 +99,7 @@ impl AuditIntent {
     }
 }
 
-const PERMITTED: &str = "only what is permitted is announced";
+const PERMITTED: &str = "an intent is recorded only for a permitted call";
 
 impl Middleware for AuditIntent {
     fn name(&self) -> &'static str {
@@ -122,7 +122,7 @@ impl Middleware for AuditIntent {
 
     fn order(&self) -> &'static [Order] {
         &[
-            Order::Inside(super::NAME, "refusals are decisions, and recorded"),
+            Order::Inside(super::NAME, "refusals are recorded too"),
             Order::Inside(overrides::NAME, PERMITTED),
             Order::Inside(super::super::validate::NAME, PERMITTED),
             Order::Inside(filter::NAME, PERMITTED),
@@ -130,8 +130,14 @@ impl Middleware for AuditIntent {
             Order::Inside(policy::NAME, PERMITTED),
             Order::Inside(safety::NAME, PERMITTED),
             Order::Inside(super::super::rate_limit::NAME, PERMITTED),
-            Order::Outside(retry::NAME, "one intent for a call, however often it is tried"),
-            Order::Outside(timeout::NAME, "the time of a call is the tool's"),
+            Order::Outside(
+                retry::NAME,
+                "one intent is recorded per call, even if the call is retried",
+            ),
+            Order::Outside(
+                timeout::NAME,
+                "the timeout of the tool does not include the writing of the intent",
+            ),
         ]
     }
 

@@ -1,4 +1,4 @@
-//! Audit: one structured record for each call, with its arguments redacted.
+//! Audit: writes one structured record for each call, with its arguments redacted.
 #![doc = include_str!("README.md")]
 
 mod batch;
@@ -60,7 +60,7 @@ impl LayerSpec for AuditSpec {
     }
 
     fn why(&self) -> &'static str {
-        "sees denials and runs; the outcome tells which it was"
+        "records refused and executed calls; the recorded outcome tells them apart"
     }
 
     fn needed_for(&self, inputs: &LayerInputs) -> Option<&'static str> {
@@ -80,7 +80,7 @@ pub struct Audit {
 }
 
 impl Audit {
-    /// Records into this sink.
+    /// Creates a layer that sends its records to this sink.
     #[must_use]
     pub fn new(sink: AuditSink) -> Self {
         Self { sink }
@@ -107,16 +107,16 @@ impl Middleware for Audit {
         const WITH_DECISIONS: &[Order] = &[
             Order::Outside(super::safety::NAME, DENIED),
             Order::Outside(super::scopes::NAME, DENIED),
-            Order::Outside(super::overrides::NAME, "what is refused is recorded too"),
-            Order::Outside(super::validate::NAME, "refusals are decisions, and recorded"),
+            Order::Outside(super::overrides::NAME, "refusals are recorded too"),
+            Order::Outside(super::validate::NAME, "refusals are recorded too"),
             Order::Outside(super::filter::NAME, "refusals are recorded too"),
             Order::Outside(super::flags::NAME, "refusals are recorded too"),
             Order::Outside(super::policy::NAME, DENIED),
-            Order::Outside(super::rate_limit::NAME, "refusals are decisions, and recorded"),
-            Order::Outside(super::preconditions::NAME, "previews are decisions, and recorded"),
+            Order::Outside(super::rate_limit::NAME, "refusals are recorded too"),
+            Order::Outside(super::preconditions::NAME, "previews are recorded too"),
             TIMED,
         ];
-        // Where only what ran is of interest, it may stand inside of all that refuses.
+        // An audit that records only executed calls may stand inside of the layers that refuse calls.
         if self.sink.records_decisions() { WITH_DECISIONS } else { &[TIMED] }
     }
 
@@ -144,8 +144,8 @@ impl Middleware for Audit {
     }
 }
 
-/// A call whose end is not recorded yet. Dropped on the way (the client is gone, the door gives up)
-/// it is recorded as cancelled: no call leaves without a trace.
+/// A call that has not ended. If it is dropped before its end, because the client disconnects or the gateway cancels
+/// the call, it is recorded as cancelled: every call has a record.
 struct Unfinished<'a> {
     event: Option<Box<AuditEvent>>,
     started: Instant,
@@ -157,7 +157,7 @@ impl Unfinished<'_> {
         if let Some(event) = &mut self.event {
             event.end(cx, outcome, self.started.elapsed());
         }
-        // A sink that fails or is full never changes an outcome; it counts and reports.
+        // A sink that fails or is full does not change the outcome. It counts the lost record and reports the loss.
         self.sink.record(&mut self.event).await;
     }
 }

@@ -1,4 +1,4 @@
-//! Breaker: a server that keeps failing is not called for a while, and callers are told so.
+//! Breaker: refuses calls to a server or tool that keeps failing, until a trial call succeeds.
 #![doc = include_str!("README.md")]
 
 mod circuit;
@@ -42,7 +42,7 @@ impl LayerSpec for BreakerSpec {
     }
 
     fn why(&self) -> &'static str {
-        "a server that is left alone costs nothing further in"
+        "refuses calls to a failing server before an intent is recorded or a call is retried"
     }
 
     fn needed_for(&self, inputs: &LayerInputs) -> Option<&'static str> {
@@ -62,19 +62,20 @@ impl LayerSpec for BreakerSpec {
     }
 }
 
-/// So many servers or tools have circuits: a client cannot grow the table by inventing names.
+/// The limit of servers or tools that have circuits, so that a client cannot grow the table by calling invented names.
 const MAX_CIRCUITS: usize = 10_000;
-/// So many principals have circuits of their own for one server or tool.
+/// The limit of principals that have circuits of their own for one server or tool.
 const MAX_PRINCIPALS: usize = 1000;
-/// The circuits of so many principals must be open before everybody's is.
-const SEVERAL: usize = 2;
+/// The number of principals whose circuits must be open before the calls of all other principals are refused, too.
+const MIN_OPEN_CIRCUITS: usize = 2;
 
 type Key = (Box<str>, Option<Box<str>>);
 
-/// The circuits of those principals whose calls failed: what one of them asks for may fail by their own doing.
+/// The circuits of the principals whose calls failed. Each principal has its own, because its calls may fail by its own
+/// doing.
 type Group = HashMap<Principal, Circuit>;
 
-/// What is known of servers so far: a chain for changed settings goes on from it.
+/// The circuits of all servers. They outlive a chain: the chain for changed settings uses the same circuits.
 #[derive(Clone, Debug, Default)]
 pub struct Circuits(Arc<Mutex<HashMap<Key, Group>>>);
 
@@ -84,7 +85,7 @@ impl Circuits {
     }
 }
 
-/// Refuses calls to what keeps failing.
+/// Refuses calls to servers or tools that keep failing.
 #[derive(Debug)]
 pub struct Breaker {
     config: BreakerConfig,
@@ -92,7 +93,7 @@ pub struct Breaker {
 }
 
 impl Breaker {
-    /// With these settings, going on from what is known.
+    /// Creates the layer, with the circuits of an earlier chain or new ones. Refuses settings that make no sense.
     pub fn new(config: BreakerConfig, circuits: Circuits) -> Result<Self, BadBreaker> {
         config.checked()?;
         Ok(Self { config, circuits })
@@ -114,10 +115,13 @@ impl Breaker {
                 .map_or(CircuitDecision::Free, |circuit| circuit.pass(now))
             {
                 CircuitDecision::Free => {
-                    // Whoever's calls succeeded so far is refused only if it is not one principal's doing.
+                    // This principal's own circuit is closed. Its calls are refused only if those of several others
+                    // fail.
                     let waits: Vec<Duration> =
                         group.values().filter_map(|c| c.open_for(now)).collect();
-                    if let Some(wait) = waits.iter().min().filter(|_| waits.len() >= SEVERAL) {
+                    if let Some(wait) =
+                        waits.iter().min().filter(|_| waits.len() >= MIN_OPEN_CIRCUITS)
+                    {
                         let why = format!("calls of {} principals keep failing", waits.len());
                         return Err(refusal(&key, *wait, &why));
                     }
@@ -149,7 +153,7 @@ fn refusal((server, tool): &Key, wait: Duration, why: &str) -> Failure {
         .by(NAME, rule)
 }
 
-/// A call that passed. Dropped, it tells how it ended: also one that is given up.
+/// A call that passed. Its drop records the end of the call in the circuit, also for a cancelled call.
 struct Passage<'a> {
     breaker: &'a Breaker,
     key: Key,
@@ -161,7 +165,7 @@ struct Passage<'a> {
 impl Drop for Passage<'_> {
     fn drop(&mut self) {
         let mut circuits = self.breaker.circuits.lock();
-        // What succeeds needs no entry.
+        // A call that succeeds adds no circuit.
         let failed = self.ending == CallEnd::Failed;
         if !circuits.contains_key(&self.key) && (!failed || circuits.len() >= MAX_CIRCUITS) {
             return;
@@ -188,7 +192,7 @@ impl Drop for Passage<'_> {
     }
 }
 
-/// What the outcome says of the server.
+/// What the outcome says about the server.
 fn ending(outcome: &Outcome) -> CallEnd {
     match outcome.failure().map(Failure::code) {
         Some(
@@ -232,8 +236,8 @@ impl Middleware for Breaker {
 
     fn order(&self) -> &'static [Order] {
         &[
-            Order::Outside(super::retry::NAME, "a server that is left alone is not tried again"),
-            Order::Outside(super::timeout::NAME, "calls that take too long are failures"),
+            Order::Outside(super::retry::NAME, "a call that the breaker refuses is not retried"),
+            Order::Outside(super::timeout::NAME, "a call that times out counts as a failure"),
         ]
     }
 

@@ -1,4 +1,4 @@
-//! Call id: a result tells the id that its call is logged under.
+//! Call id: adds the id under which a call is logged to the result of the call.
 #![doc = include_str!("README.md")]
 
 #[cfg(test)]
@@ -28,7 +28,7 @@ impl LayerSpec for CallIdSpec {
     }
 
     fn why(&self) -> &'static str {
-        "results of failures have an id too"
+        "adds the id of the call to every result, including error results"
     }
 
     fn build(&self, inputs: &LayerInputs) -> Result<BuiltLayer, BadSettings> {
@@ -40,7 +40,7 @@ impl LayerSpec for CallIdSpec {
 /// The member of a result's `_meta` that holds the id.
 pub const KEY: &str = "toolgate/call_uuid";
 
-/// Puts the id of each call into its result.
+/// Adds the id of each call to its result.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ReturnCallId;
 
@@ -59,8 +59,8 @@ impl Middleware for ReturnCallId {
 
     fn order(&self) -> &'static [Order] {
         &[
-            Order::Outside(super::error_results::NAME, "results of failures have an id too"),
-            Order::Inside(super::response_limit::NAME, "what it adds is bounded too"),
+            Order::Outside(super::error_results::NAME, "error results have an id too"),
+            Order::Inside(super::response_limit::NAME, "the id counts towards the size limit"),
         ]
     }
 
@@ -74,7 +74,7 @@ impl Middleware for ReturnCallId {
     }
 }
 
-/// The outcome with the call's id in its result, if it has one.
+/// The outcome with the id of the call in its result, if the outcome has a result.
 fn marked(cx: &Context, mut outcome: Outcome) -> Outcome {
     let id = cx.call_id();
     let marked = outcome.result().and_then(|result| {
@@ -87,8 +87,8 @@ fn marked(cx: &Context, mut outcome: Outcome) -> Outcome {
     outcome
 }
 
-/// The result with the id in its `_meta`; every other member keeps its bytes. `None` where there is no
-/// place for it: the result, or its `_meta`, is no object.
+/// The result with the id in its `_meta`; every other member keeps its bytes. `None` if the result, or its `_meta`, is
+/// not an object.
 fn mark(result: &Json, id: &str) -> Option<Json> {
     let mut result = result.object()?;
     let mut meta = match result.get(member::META) {

@@ -63,5 +63,5 @@ async fn a_refused_call_has_an_id_and_a_silent_one_says_nothing() {
 #[test]
 fn it_stands_outside_what_renders_failures() {
     let wrong = Chain::builder().layer(ErrorResults).layer(ReturnCallId).build();
-    assert!(wrong.unwrap_err().to_string().contains("results of failures have an id too"));
+    assert!(wrong.unwrap_err().to_string().contains("error results have an id too"));
 }

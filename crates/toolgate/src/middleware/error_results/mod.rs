@@ -1,4 +1,4 @@
-//! Errors to results: a failed call answers with a result that a model can read and act on.
+//! Errors to results: answers a failed call with a result that a model can read and act on.
 #![doc = include_str!("README.md")]
 
 mod arguments;
@@ -36,7 +36,7 @@ impl LayerSpec for ErrorResultsSpec {
     }
 
     fn why(&self) -> &'static str {
-        "renders whatever failed inside of it"
+        "turns failures of the layers inside of it into error results"
     }
 
     fn build(&self, inputs: &LayerInputs) -> Result<BuiltLayer, BadSettings> {
@@ -78,7 +78,8 @@ impl Middleware for ErrorResults {
     }
 }
 
-/// The outcome with a result for whatever failed, made by `render`.
+/// Adds the result that `render` makes to the outcome of a failed call. Outcomes that have a result, and failures that
+/// clients receive as errors, stay as they are.
 fn render_outcome(
     mut outcome: Outcome,
     cx: &Context,
@@ -88,9 +89,9 @@ fn render_outcome(
     let Some(failure) = outcome.failure() else {
         return outcome;
     };
-    let told_otherwise = failure.code().entry().delivery != Delivery::Result
+    let has_other_delivery = failure.code().entry().delivery != Delivery::Result
         || failure.rpc().is_some_and(is_for_the_client);
-    if outcome.result().is_some() || told_otherwise {
+    if outcome.result().is_some() || has_other_delivery {
         return outcome;
     }
     let message = explain(failure, call, cx);
@@ -100,7 +101,7 @@ fn render_outcome(
     outcome
 }
 
-const RENDERED: &str = "it renders whatever failed inside of it";
+const RENDERED: &str = "it turns failures of the layers inside of it into error results";
 const ORDER: &[Order] = &[
     Order::Outside(super::audit::NAME, RENDERED),
     Order::Outside(super::safety::NAME, RENDERED),
@@ -108,14 +109,13 @@ const ORDER: &[Order] = &[
     Order::Outside(super::timeout::NAME, RENDERED),
 ];
 
-/// Whether an error of the server is one of the protocol's own (`-32042`: open this page first;
-/// `-32021`: declare this capability). Those speak to the client, with data that it acts on; a result
-/// would hide them from it.
+/// Whether an error of the server is one of the protocol's own (`-32042`: open this page first; `-32021`: declare this
+/// capability). The client acts on the data of such an error; a result would hide the data from the client.
 pub(in crate::middleware) fn is_for_the_client(rpc: &RpcError) -> bool {
     code::MCP.contains(&rpc.code)
 }
 
-/// What the client is told: the message, and how to recover.
+/// The text of an error result: the message, and how to recover.
 struct RenderedFailure {
     message: String,
     suggestion: Option<String>,
@@ -127,7 +127,7 @@ fn explain(failure: &Failure, call: &Call, cx: &Context) -> RenderedFailure {
     if failure.code() == Code::InvalidArguments {
         let none = Json::empty_object();
         let given = call.arguments().unwrap_or(&none);
-        // What `validate` says has no values in it; words of the schema would be masked for nothing.
+        // Messages of `validate` hold no values of arguments. Masking would only remove words of the schema.
         if failure.decided_by() != Some("validate") {
             message = arguments::without_values(&message, given);
         }
@@ -182,11 +182,11 @@ fn render(failure: &Failure, message: &RenderedFailure) -> ToolResult {
     ToolResult::known(Json::value(&result), true, None)
 }
 
-/// What the caller can put right is a warning; the rest is an error.
+/// Logs a failure that the caller can correct as a warning, and other failures as errors.
 fn log(failure: &Failure, message: &RenderedFailure, call: &Call) {
     let (tool, code) = (call.id(), failure.code().name());
     if failure.code().entry().class == crate::registry::Class::Preview {
-        // Nothing went wrong: the caller was shown what would happen.
+        // A preview is not a failure: the caller reads what the call would do.
         tracing::info!(%tool, code, "the call was only shown");
     } else if failure.is_expected() {
         tracing::warn!(%tool, code, "{}", message.message);

@@ -17,7 +17,7 @@ pub struct FilterConfig {
     /// What a caller of an inactive tool reads, instead of the default; `{name}` stands for the name
     /// under which it was called.
     pub message: Option<String>,
-    /// What happens to tools that nobody has looked at.
+    /// What happens to tools that the operator has not approved.
     pub new_tools: NewTools,
 }
 

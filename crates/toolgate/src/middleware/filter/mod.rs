@@ -1,4 +1,4 @@
-//! Filter: tools that are switched off, new, or not allowed by the request are hidden and refused.
+//! Filter: hides and refuses tools that are inactive, quarantined as new, or not allowed by the request.
 #![doc = include_str!("README.md")]
 
 mod config;
@@ -36,7 +36,7 @@ impl LayerSpec for FilterSpec {
     }
 
     fn why(&self) -> &'static str {
-        "what is switched off needs no further question"
+        "refuses inactive tools before the other access checks"
     }
 
     fn needed_for(&self, inputs: &LayerInputs) -> Option<&'static str> {
@@ -45,13 +45,13 @@ impl LayerSpec for FilterSpec {
     }
 
     fn build(&self, inputs: &LayerInputs) -> Result<BuiltLayer, BadSettings> {
-        // Always on: what a request says to narrow itself must be heeded.
+        // Always on: a request may restrict its own tools by `_meta.allowedTools`.
         let layer = Filter::new(&inputs.get_or_default(), inputs.get_or_default())?;
         Ok(BuiltLayer::on(layer))
     }
 }
 
-/// Lets pass what is active, known and allowed by the request.
+/// Allows tools that are active, known and allowed by the request.
 #[derive(Clone, Debug)]
 pub struct Filter {
     statuses: Statuses,
@@ -66,7 +66,7 @@ pub enum FilterError {
     /// A selector has both statuses.
     #[error("`{0}` is set both active and inactive: remove one of them")]
     Contradiction(Selector),
-    /// The custom message says nothing.
+    /// The custom message is empty.
     #[error("the message for inactive tools is empty: write one, or leave it out for the default")]
     EmptyMessage,
 }
@@ -74,11 +74,11 @@ pub enum FilterError {
 /// Why a tool does not pass.
 #[derive(Clone, Copy, Debug)]
 enum Refusal<'a> {
-    /// This selector switches it off.
+    /// This selector makes the tool inactive.
     Inactive(&'a Selector),
-    /// It is new.
+    /// The tool is new, and new tools are quarantined.
     Quarantined,
-    /// A list of allowed tools, of the request or of a call that it is part of, leaves it out.
+    /// The tool is not in a list of allowed tools, of the request or of a call that the request is part of.
     NotAllowed,
     /// The control data of the request exceeds a bound.
     Control(&'a str),
@@ -88,7 +88,7 @@ const TOO_COSTLY: &str =
     "the patterns of `allowedTools` take more than 5000000 steps to match: name the tools instead";
 
 impl Filter {
-    /// A filter of these statuses. `known` is only asked where new tools are quarantined.
+    /// Creates the layer. It uses `known` only if new tools are quarantined.
     pub fn new(config: &FilterConfig, known: KnownTools) -> Result<Self, FilterError> {
         if config.message.as_ref().is_some_and(|message| message.trim().is_empty()) {
             return Err(FilterError::EmptyMessage);
@@ -100,7 +100,8 @@ impl Filter {
         })
     }
 
-    /// Decides whether the tool passes. What the operator says comes before what the request says about itself.
+    /// Decides whether the tool passes. The settings of the operator are checked before the control data of the
+    /// request.
     fn check<'a>(
         &'a self,
         control: &'a Control,
@@ -141,8 +142,8 @@ impl Filter {
             }
             Refusal::Quarantined => {
                 let message = format!(
-                    "Tool \"{name}\" is new and quarantined in this namespace until somebody has \
-                     looked at it"
+                    "Tool \"{name}\" is new and quarantined in this namespace until the operator \
+                     approves it"
                 );
                 Failure::new(Code::ToolQuarantined, message)
                     .suggest(format!(
@@ -166,7 +167,7 @@ impl Filter {
     }
 }
 
-/// Control data beyond a bound: nothing is allowed.
+/// The failure for control data that exceeds a bound: such a request may use no tool.
 fn exceeded(fault: &str) -> Failure {
     Failure::new(Code::ControlTooLarge, fault)
         .suggest("Send less in `_meta`, or connect to a namespace that has only these tools.")

@@ -146,7 +146,7 @@ async fn new_tools_are_kept_away_until_they_are_known_or_active() {
     assert_eq!(failure.code(), Code::ToolQuarantined);
     assert_eq!(
         failure.message(),
-        "Tool \"wipe\" is new and quarantined in this namespace until somebody has looked at it"
+        "Tool \"wipe\" is new and quarantined in this namespace until the operator approves it"
     );
     assert_eq!(
         failure.suggestion(),

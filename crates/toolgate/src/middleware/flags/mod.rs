@@ -1,4 +1,4 @@
-//! Flags: tools that are disabled for maintenance are refused, and hidden unless set otherwise.
+//! Flags: refuses tools that are disabled for maintenance, and hides them from listings unless `listed` is set.
 #![doc = include_str!("README.md")]
 
 mod config;
@@ -30,7 +30,7 @@ impl LayerSpec for FlagsSpec {
     }
 
     fn why(&self) -> &'static str {
-        "what is switched off needs no further question"
+        "refuses disabled tools before the other access checks"
     }
 
     fn needed_for(&self, inputs: &LayerInputs) -> Option<&'static str> {
@@ -43,14 +43,14 @@ impl LayerSpec for FlagsSpec {
     }
 }
 
-/// Refuses tools that are disabled for a while.
+/// Refuses tools that the operator has disabled.
 #[derive(Clone, Debug)]
 pub struct Flags {
     config: FlagsConfig,
 }
 
 impl Flags {
-    /// With these settings.
+    /// Creates the layer with these settings.
     #[must_use]
     pub fn new(config: FlagsConfig) -> Self {
         Self { config }

@@ -1,4 +1,4 @@
-//! Log: each call leaves a record in a store, where people can find it again.
+//! Log: writes a record of each call to the store, which people can search.
 #![doc = include_str!("README.md")]
 
 mod config;
@@ -39,7 +39,7 @@ impl LayerSpec for LogSpec {
     }
 
     fn why(&self) -> &'static str {
-        "sees denials and runs; the outcome tells which it was"
+        "records refused and executed calls; the recorded outcome tells them apart"
     }
 
     fn needed_for(&self, inputs: &LayerInputs) -> Option<&'static str> {
@@ -52,14 +52,14 @@ impl LayerSpec for LogSpec {
     }
 }
 
-/// Leaves a record of each call, and of each listing if that is asked for.
+/// Records each call, and each listing if the settings of the sink ask for it.
 #[derive(Clone, Debug)]
 pub struct Log {
     sink: LogSink,
 }
 
 impl Log {
-    /// Leaves its records in this sink.
+    /// Creates a layer that sends its records to this sink.
     #[must_use]
     pub fn new(sink: LogSink) -> Self {
         Self { sink }
@@ -90,10 +90,9 @@ impl Middleware for Log {
         &[
             Order::Inside(
                 super::error_results::NAME,
-                "it sees how a call ended, not how that is told",
+                "it records how the call ended, not the result that the client receives",
             ),
             Order::Outside(super::overrides::NAME, DENIED),
-            // By name: these layers stand behind features.
             Order::Outside(super::validate::NAME, DENIED),
             Order::Outside(super::rate_limit::NAME, DENIED),
             Order::Outside(super::filter::NAME, DENIED),
@@ -143,8 +142,8 @@ impl Middleware for Log {
     }
 }
 
-/// A call whose end is not recorded yet. Dropped on the way (the client is gone, the door gives up) it
-/// is recorded as cancelled.
+/// A call or listing that has not ended. If it is dropped before its end, because the client disconnects or the gateway
+/// cancels the call, it is recorded as cancelled.
 struct Unfinished<'a> {
     event: Option<LogEvent>,
     started: Instant,

@@ -39,7 +39,7 @@ impl LayerSpec for OverridesSpec {
     }
 
     fn why(&self) -> &'static str {
-        "whatever decides sees the arguments that the tool gets"
+        "sets arguments before other layers decide on them"
     }
 
     fn needed_for(&self, inputs: &LayerInputs) -> Option<&'static str> {
@@ -54,14 +54,15 @@ impl LayerSpec for OverridesSpec {
 
 /// Shows tools as the overrides say, and fills in the arguments of their calls.
 ///
-/// Names are resolved by the door, before the chain: what is called here is already known by identity.
+/// The gateway resolves the names of tools before the chain runs, so that calls arrive here with the identity of the
+/// tool.
 #[derive(Clone, Debug)]
 pub struct OverrideTools {
     current: CurrentOverrides,
 }
 
 impl OverrideTools {
-    /// Shows what these overrides say, as they hold at the time.
+    /// Creates the layer. Each listing reads the current overrides.
     #[must_use]
     pub fn new(current: CurrentOverrides) -> Self {
         Self { current }
@@ -83,8 +84,8 @@ impl Middleware for OverrideTools {
     }
 
     fn order(&self) -> &'static [Order] {
-        const FINAL: &str = "it decides on the arguments that the tool gets";
-        const SENT: &str = "what is refused is recorded, with what the caller sent";
+        const FINAL: &str = "a decision needs the arguments that the tool receives";
+        const SENT: &str = "refused calls are recorded with the arguments that the caller sent";
         const ALWAYS: &[Order] = &[
             Order::Inside(super::error_results::NAME, "refusals are rendered too"),
             Order::Inside(super::log::NAME, SENT),
@@ -92,7 +93,7 @@ impl Middleware for OverrideTools {
             Order::Outside(super::preconditions::NAME, FINAL),
             Order::Outside(super::retry::NAME, "arguments are filled in once"),
         ];
-        // Names decide nothing: only where arguments are filled in it matters who sees them.
+        // Overrides of names do not affect decisions. Overrides of arguments do, so they must come before `policy`.
         const ARGUMENTS: &[Order] = &[
             Order::Inside(super::error_results::NAME, "refusals are rendered too"),
             Order::Inside(super::log::NAME, SENT),
@@ -104,7 +105,7 @@ impl Middleware for OverrideTools {
         if self.current.configured().changes_arguments() { ARGUMENTS } else { ALWAYS }
     }
 
-    /// A new name may be another tool's own: only the listing tells.
+    /// A new name may collide with the name of another tool, which only the listing shows.
     fn needs_tools(&self) -> bool {
         self.current.configured().renames() > 0
     }
@@ -116,7 +117,7 @@ impl Middleware for OverrideTools {
     }
 
     async fn call(&self, cx: &mut Context, mut call: Call, next: Next<'_>) -> Outcome {
-        // Arguments are as they were set: only names depend on what is listed.
+        // The configured overrides are enough: only the names depend on the listed tools.
         if let Some(replacement) = self.current.configured().of(call.id()) {
             match replacement.arguments(&call) {
                 Ok(None) => {}
@@ -151,7 +152,7 @@ impl Middleware for OverrideTools {
     }
 }
 
-/// The tool as clients see it; `None` if that is as its server published it.
+/// The tool as clients see it. `None` if no override changes what its server published.
 fn published(tool: &Tool, overrides: &Overrides) -> Option<Tool> {
     let replacement = overrides.of(tool.id())?;
     let new_name = overrides.new_name(tool.id());

@@ -207,7 +207,7 @@ impl Cedar {
             Some((rule, fault)) => {
                 PolicyVerdict::failed(format!("{} failed", rule.id), fault.inner().to_string())
             }
-            None => PolicyVerdict::failed("a rule failed", "nobody can say which"),
+            None => PolicyVerdict::failed("a rule failed", "the rule is unknown"),
         }
     }
 

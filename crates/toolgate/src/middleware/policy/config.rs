@@ -48,7 +48,7 @@ pub struct PolicyTables(pub BTreeMap<String, PolicyConfig>);
 /// A glob over principals: `local:*`, `key:ci-*`, `subject:alice`, `anonymous`, `*`.
 ///
 /// `*` stands for any run of characters (also none), `?` for exactly one, everything else for itself,
-/// case included. A pattern that can cover nobody is refused: what it binds would bind no one.
+/// case included. A pattern that can cover no principal is refused, because its binding would have no effect.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct PrincipalPattern(String);
 
@@ -74,7 +74,7 @@ impl FromStr for PrincipalPattern {
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let may_cover = match text.split_once(':') {
             Some((kind, who)) => !who.is_empty() && KINDS.iter().any(|known| glob(kind, known)),
-            // Without a colon it needs a `*` that stands for one, or it means nobody in particular.
+            // Without a colon the pattern needs a `*`, which can match the colon, or must match `anonymous`.
             None => text.contains('*') || glob(text, "anonymous"),
         };
         if may_cover { Ok(Self(text.to_owned())) } else { Err(BadPrincipal(text.to_owned())) }

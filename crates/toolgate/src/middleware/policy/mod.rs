@@ -1,4 +1,4 @@
-//! Policy: tools that some policy of the caller does not allow are hidden from listings and refused.
+//! Policy: hides and refuses tools that a policy of the caller does not allow.
 #![doc = include_str!("README.md")]
 
 #[cfg(feature = "cedar")]
@@ -39,7 +39,7 @@ impl LayerSpec for PolicySpec {
     }
 
     fn why(&self) -> &'static str {
-        "who may call what; its denials cost nothing further in"
+        "checks what the caller may use; the layers inside of it do no work for a denied call"
     }
 
     fn needed_for(&self, inputs: &LayerInputs) -> Option<&'static str> {
@@ -47,7 +47,7 @@ impl LayerSpec for PolicySpec {
     }
 
     fn build(&self, inputs: &LayerInputs) -> Result<BuiltLayer, BadSettings> {
-        // Always on: a request may name a policy to narrow itself.
+        // Always on: a request may name a policy to restrict its own calls.
         let folder = inputs.get_or_default::<SettingsFolder>();
         let policies = inputs.get_or_default::<PolicyTables>();
         let policies = Policies::load(&policies.0, &folder.0)?;
@@ -55,10 +55,11 @@ impl LayerSpec for PolicySpec {
     }
 }
 
-/// The longest id of an unknown policy that is repeated to whoever sent it, in characters.
+/// Longer ids of policies are cut to this number of characters in messages.
 const MAX_ID: usize = 100;
 
-/// Lets pass what every policy allows that is bound to the call, or that the call names itself.
+/// Allows a tool if every policy allows it: those that the operator binds to the caller, and those that the request
+/// names.
 #[derive(Debug)]
 pub struct Policy {
     known: Policies,
@@ -67,7 +68,7 @@ pub struct Policy {
 }
 
 impl Policy {
-    /// Binds policies. A binding to one that does not exist is refused.
+    /// Binds policies to the namespace and to principals. Refuses a binding to a policy that does not exist.
     pub fn new(known: &Policies, bindings: &Bindings) -> Result<Self, PolicyError> {
         let namespace = bindings.namespace.as_deref();
         let namespace = namespace.map(|name| known.bound(name, "the namespace")).transpose()?;
@@ -79,8 +80,8 @@ impl Policy {
         Ok(Self { known: known.clone(), namespace, principals })
     }
 
-    /// The policies that must allow this call, each with its name: those of the operator first, then those
-    /// that the request (and what it is part of) names itself. The latter come on top: they only narrow.
+    /// The policies that must allow this call, each with its name: first those of the operator, then those that the
+    /// request, or a call that the request is part of, names. The latter can only restrict further.
     fn bound<'a>(
         &'a self,
         cx: &'a Context,
@@ -104,7 +105,7 @@ impl Policy {
     }
 }
 
-/// What one policy says. One that nobody knows allows nothing.
+/// The verdict of one policy. An unknown policy (`None`) allows nothing.
 fn judge(policy: Option<&Named>, asked: PolicyRequest<'_>) -> PolicyVerdict {
     policy.map_or_else(|| PolicyVerdict::deny("unknown policy"), |policy| policy.judge(asked))
 }
@@ -180,7 +181,7 @@ impl Authorize for Policy {
     }
 }
 
-/// A verdict in words, for people who ask why.
+/// A verdict in words, for `toolgate why`.
 fn reason(id: &str, verdict: &PolicyVerdict) -> String {
     let says = if verdict.allowed { "allows" } else { "denies" };
     match &verdict.fault {

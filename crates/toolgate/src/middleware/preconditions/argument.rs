@@ -34,7 +34,7 @@ impl LayerSpec for ConfirmArgumentSpec {
     }
 
     fn why(&self) -> &'static str {
-        "nobody sees or checks the reserved argument"
+        "removes the reserved argument before other layers check or record the arguments"
     }
 
     fn build(&self, inputs: &LayerInputs) -> Result<BuiltLayer, BadSettings> {
@@ -105,9 +105,12 @@ impl Middleware for ConfirmArgument {
     }
 
     fn order(&self) -> &'static [Order] {
-        const UNSEEN: &str = "nobody sees or checks the reserved argument";
+        const UNSEEN: &str = "other layers must not check or record the reserved argument";
         &[
-            Order::Outside(super::NAME, "it takes what this one lifts off"),
+            Order::Outside(
+                super::NAME,
+                "it reads the confirmation that this layer removes from the arguments",
+            ),
             Order::Outside(super::super::validate::NAME, UNSEEN),
             Order::Outside(super::super::overrides::NAME, UNSEEN),
             Order::Outside(super::super::audit::NAME, UNSEEN),

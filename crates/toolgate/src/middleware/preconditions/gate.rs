@@ -41,7 +41,7 @@ pub enum BadPreconditions {
     )]
     Empty(&'static str),
     /// The time for a confirmation is too short.
-    #[error("`confirm.ttl` is shorter than a second: nobody can confirm that fast")]
+    #[error("`confirm.ttl` is shorter than a second: set it to at least `\"1s\"`")]
     Ttl,
     /// The settings contain both spellings of the mode.
     #[error(

@@ -1,4 +1,4 @@
-//! Preconditions: what must hold before a tool is called; a confirmation, an open deployment, or your own.
+//! Preconditions: checks conditions before a tool is called, such as a confirmation, an open deployment, or your own.
 #![doc = include_str!("README.md")]
 
 mod approvals;
@@ -51,7 +51,7 @@ impl LayerSpec for PreconditionsSpec {
     }
 
     fn why(&self) -> &'static str {
-        "a person is asked only about calls that nothing else refuses"
+        "asks a person only about calls that the checks outside of it allow"
     }
 
     fn needed_for(&self, inputs: &LayerInputs) -> Option<&'static str> {
@@ -80,7 +80,7 @@ pub struct Preconditions {
 }
 
 impl Preconditions {
-    /// With the preconditions of this gate.
+    /// Creates the layer with the preconditions of this gate.
     #[must_use]
     pub fn new(gate: Arc<Gate>) -> Self {
         Self { gate }
@@ -101,16 +101,19 @@ impl Middleware for Preconditions {
     }
 
     fn order(&self) -> &'static [Order] {
-        const LAST: &str = "a person is asked only about calls that nothing else refuses";
-        const RECORDED: &str = "previews and refusals are decisions, and recorded";
+        const LAST: &str = "a person is asked only about calls that the other checks allow";
+        const RECORDED: &str = "previews and refusals are recorded too";
         if self.gate.is_empty() {
-            return &[Order::Outside(super::timeout::NAME, "what is only shown takes no time")];
+            return &[Order::Outside(super::timeout::NAME, "a preview needs no timeout")];
         }
         &[
             Order::Inside(super::error_results::NAME, "refusals are rendered for the caller"),
             Order::Inside(super::log::NAME, RECORDED),
             Order::Inside(super::trail::NAME, RECORDED),
-            Order::Inside(super::overrides::NAME, "what is confirmed is what the tool gets"),
+            Order::Inside(
+                super::overrides::NAME,
+                "the caller confirms the arguments that the tool receives",
+            ),
             Order::Inside(super::validate::NAME, LAST),
             Order::Inside(super::filter::NAME, LAST),
             Order::Inside(super::flags::NAME, LAST),
@@ -118,9 +121,15 @@ impl Middleware for Preconditions {
             Order::Inside(super::safety::NAME, LAST),
             Order::Inside(super::scopes::NAME, LAST),
             Order::Inside(super::rate_limit::NAME, LAST),
-            Order::Outside(super::audit::intent::NAME, "only what is permitted is announced"),
+            Order::Outside(
+                super::audit::intent::NAME,
+                "an intent is recorded only for a permitted call",
+            ),
             Order::Outside(super::retry::NAME, "a person is asked once"),
-            Order::Outside(super::timeout::NAME, "the time that a person takes is not the tool's"),
+            Order::Outside(
+                super::timeout::NAME,
+                "the timeout of the tool does not include the time that a person takes to answer",
+            ),
         ]
     }
 
@@ -205,7 +214,7 @@ impl Middleware for Preconditions {
     }
 }
 
-/// What the caller gave as a confirmation of its call, in `_meta` or as an argument.
+/// The confirmation that the caller sent with its call, in `_meta` or as an argument.
 #[cfg(feature = "rate-limit")]
 pub(crate) fn confirmation(cx: &Context) -> Option<&toolgate_wire::Json> {
     confirm::given(cx)

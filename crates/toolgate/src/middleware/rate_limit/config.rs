@@ -152,7 +152,7 @@ impl<'de> Deserialize<'de> for Per {
         })?;
         match Self::new(by.into_vec()) {
             Self(none) if none.is_empty() => Err(serde::de::Error::custom(
-                "an empty `per` counts for nobody: write `namespace` to count all calls together",
+                "an empty `per` counts no calls: write `namespace` to count all calls together",
             )),
             per => Ok(per),
         }

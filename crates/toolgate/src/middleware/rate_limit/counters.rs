@@ -143,7 +143,7 @@ impl CounterTables {
 #[derive(Default)]
 pub(super) struct Cells {
     by_key: HashMap<CounterKey, u64>,
-    /// The number of cells after the last removal of old ones, and its time.
+    /// The number of cells after the last removal of expired cells, and the time of that removal.
     kept: usize,
     swept: Duration,
 }

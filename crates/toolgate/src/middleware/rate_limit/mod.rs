@@ -1,4 +1,4 @@
-//! Rate limit: so many calls in a second, a minute, an hour or a day, for each caller.
+//! Rate limit: limits the number of calls per second, minute, hour or day, for each caller.
 #![doc = include_str!("README.md")]
 
 mod config;
@@ -34,7 +34,7 @@ impl LayerSpec for RateLimitSpec {
     }
 
     fn why(&self) -> &'static str {
-        "only what is permitted uses up what is rationed"
+        "counts only calls that the access checks allow"
     }
 
     fn needed_for(&self, inputs: &LayerInputs) -> Option<&'static str> {
@@ -70,7 +70,7 @@ impl LayerSpec for RateLimitSpec {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BadRateLimit {
-    /// A rule would let nothing pass, or limit nothing.
+    /// A rule refuses every call, or limits none.
     #[error("the rule `{0}` of `limits.rate` is refused: name tools, and a burst of at least 1")]
     Empty(String),
     /// Two rules count the same calls.

@@ -1,4 +1,4 @@
-//! Response limit: an oversized result is shortened, keeps its tail and stays valid.
+//! Response limit: shortens an oversized result so that it stays valid, and keeps its tail or its head.
 #![doc = include_str!("README.md")]
 
 mod config;
@@ -42,7 +42,7 @@ impl LayerSpec for ResponseLimitSpec {
     }
 
     fn why(&self) -> &'static str {
-        "bounds whatever leaves, error results too"
+        "limits the size of every result, including error results"
     }
 
     fn needed_for(&self, inputs: &LayerInputs) -> Option<&'static str> {
@@ -58,18 +58,18 @@ impl LayerSpec for ResponseLimitSpec {
     }
 }
 
-/// The most bytes of one result where nobody sets it.
+/// The default limit of one result, in bytes.
 pub const DEFAULT_BYTES: usize = 1_000_000;
 
-/// Shortens whatever is too long of what servers answer, tell and ask.
+/// Shortens oversized results, errors and notifications of servers, and withholds their oversized requests.
 #[derive(Clone, Debug)]
 pub struct ResponseLimit {
     config: ResponseLimitConfig,
 }
 
 impl ResponseLimit {
-    /// With these settings. Limits below 1000 bytes are raised to it: a shorter result could not
-    /// even say that it was shortened.
+    /// Creates the layer. Limits below 1000 bytes are raised to 1000, because a shorter result has no room for the note
+    /// that it was shortened.
     #[must_use]
     pub fn new(mut config: ResponseLimitConfig) -> Self {
         config.bytes = config.bytes.max(SMALLEST);
@@ -79,8 +79,8 @@ impl ResponseLimit {
         Self { config }
     }
 
-    /// The limit and the end to keep for this call: a selector that names the tool exactly wins,
-    /// else the first that covers it.
+    /// The limit and the end to keep for this call. A selector that names the tool exactly wins over patterns; of
+    /// patterns, the first that covers the tool wins.
     fn of(&self, call: &Call) -> (usize, Keep) {
         let covering = || self.config.tools.iter().filter(|(s, ..)| call.is_covered_by(s));
         let rule = covering().find(|(s, ..)| Selector::is_exact(s)).or_else(|| covering().next());
@@ -89,22 +89,22 @@ impl ResponseLimit {
         })
     }
 
-    /// The lowest limit of any tool.
+    /// The lowest limit of all, for results whose tool is unknown.
     fn strictest(&self) -> (usize, Keep) {
         let tools = self.config.tools.iter().filter_map(|(_, bytes, _)| *bytes);
         (tools.fold(self.config.bytes, usize::min), self.config.keep)
     }
 
-    /// The shortened answer to a request that is no call; `None` where others bound it, or nobody may.
+    /// The shortened answer to a request that is not a call. `None` if the answer must not be shortened here.
     fn shortened(&self, result: &Json, method: &str) -> Option<Result<Json, CannotShrink>> {
         let (limit, keep) = (self.config.bytes, self.config.keep);
         let blocks: &Blocks = match method {
             method::RESOURCES_READ => &CONTENTS,
             method::PROMPTS_GET => &MESSAGES,
-            // Results of tasks are bounded as results, with the settings of their tools.
+            // `ResponseLimit::result` shortens the results of tasks, with the settings of their tools.
             method::TASKS_RESULT => return None,
             method::TASKS_GET if result.get("result").is_some() => return None,
-            // What there is, which clients page through.
+            // Clients read lists page by page.
             method if method.ends_with("/list") => return None,
             method::INITIALIZE | method::SERVER_DISCOVER => return None,
             _ => return Some(plain(result, limit, keep)),
@@ -175,7 +175,7 @@ impl Middleware for ResponseLimit {
         if size <= limit {
             return Notice::AsItCame;
         }
-        // A form that was cut may ask for something else: a question passes whole, or not at all.
+        // A shortened request may ask the user for something else, so a request passes unchanged or is withheld.
         let is_notification = method.starts_with("notifications/");
         match plain(params, limit, self.config.keep) {
             Ok(json) if is_notification => Notice::Changed(json),
@@ -186,7 +186,7 @@ impl Middleware for ResponseLimit {
     }
 }
 
-/// The outcome, its result not longer than the limit; its error neither.
+/// The outcome with a result and an error that are not longer than the limit.
 fn bounded(
     mut outcome: Outcome,
     (limit, keep): (usize, Keep),
@@ -206,11 +206,11 @@ fn bounded(
         return outcome;
     }
     let (size, is_error) = (result.json().len(), result.is_error());
-    // A tool that is known to declare no output schema may lose its structured content.
+    // Structured content may be dropped if the definition of the tool is known and has no output schema.
     let schema = tool.definition().map(|json| json.get(member::OUTPUT_SCHEMA));
     let optional = matches!(schema, Some(None));
     match shrink(result.json(), &CONTENT, limit, keep, optional) {
-        // A client that knows the schema would throw the whole result away, or break.
+        // A client that checks the schema would discard the whole result, or fail.
         Ok(json)
             if !is_error
                 && let Some(Some(schema)) = &schema
@@ -227,7 +227,7 @@ fn bounded(
     }
 }
 
-/// A value of any shape, not longer than the limit.
+/// Shortens a JSON value of any shape to the limit.
 fn plain(json: &Json, limit: usize, keep: Keep) -> Result<Json, CannotShrink> {
     if has_too_many_values(json.as_bytes()) {
         return Err(CannotShrink);
@@ -258,7 +258,7 @@ fn short_error(error: &Json, limit: usize) -> Json {
     short_rpc(&rpc, limit).to_json()
 }
 
-/// What would break, in the words of a refusal.
+/// Completes the sentence "cannot be shortened without breaking …".
 const STRUCTURE: &str = "its structure";
 
 fn refusal(size: usize, limit: usize, broken: &str) -> Failure {
@@ -271,7 +271,7 @@ fn refusal(size: usize, limit: usize, broken: &str) -> Failure {
         .by(NAME, format!("limits.response_bytes = {limit}"))
 }
 
-/// What the client reads instead. A call that had failed anyway stays failed for its own reason.
+/// The outcome with a refusal as its result. A call that failed keeps its own failure.
 fn too_large(outcome: Outcome, size: usize, limit: usize, broken: &str) -> Outcome {
     let failure = refusal(size, limit, broken).with_executed(outcome.executed());
     let result = super::error_results::rendered(&failure);

@@ -1,4 +1,4 @@
-//! Retry: readonly calls are tried again when the failure passes by itself.
+//! Retry: repeats a readonly call after a transient failure.
 #![doc = include_str!("README.md")]
 
 mod config;
@@ -35,7 +35,7 @@ impl LayerSpec for RetrySpec {
     }
 
     fn why(&self) -> &'static str {
-        "only what was permitted is tried again"
+        "retries only permitted calls"
     }
 
     fn needed_for(&self, inputs: &LayerInputs) -> Option<&'static str> {
@@ -48,10 +48,10 @@ impl LayerSpec for RetrySpec {
     }
 }
 
-/// Longer texts of errors are not compared with patterns.
+/// Error messages longer than this are not compared with the patterns of `messages`.
 const MAX_MESSAGE_BYTES: usize = 64 * 1024;
 
-/// Tries readonly calls again.
+/// Repeats readonly calls after transient failures.
 #[derive(Clone, Debug)]
 pub struct Retry {
     config: RetryConfig,
@@ -73,8 +73,8 @@ impl Retry {
     }
 }
 
-/// Whether the failure passes by itself. What was denied stays denied, a call that took too long would
-/// take as long again, one that was given up is not wanted any more, and a fault of our own stays one.
+/// Whether the failure is transient. Not transient are: a denial, a timeout (the next attempt would take as long), a
+/// cancellation (the client no longer wants the result) and an internal error.
 fn is_transient(outcome: &Outcome) -> bool {
     let passes = outcome.failure().is_some_and(|f| f.retry() != registry::RetrySafety::Useless);
     passes
@@ -85,7 +85,7 @@ fn is_transient(outcome: &Outcome) -> bool {
 }
 
 impl Retry {
-    /// Whether the operator says that what the server or the tool answered passes by itself.
+    /// Whether the operator listed this error of the server or the tool as transient, in `codes` or `messages`.
     fn is_named(&self, outcome: &Outcome) -> bool {
         if self.config.codes.is_empty() && self.config.messages.is_empty() {
             return false;
@@ -113,7 +113,8 @@ impl Retry {
     }
 }
 
-/// The client gave the call up between two attempts: it gets no answer to the one that failed.
+/// The outcome of a call that the client cancels between two attempts. It keeps only whether the failed
+/// attempt executed.
 fn given_up(last: &Outcome) -> Outcome {
     Failure::new(Code::Cancelled, "the call was given up before it was tried again")
         .by(NAME, "cancelled")
@@ -158,7 +159,7 @@ impl Middleware for Retry {
         let cancel = cx.cancel().clone();
         for attempt in 0..self.config.times {
             let outcome = replay.attempt(cx, call.clone()).await;
-            // An answer to a server's question may be good for one attempt only.
+            // The user's answer to a question of the server may be valid for one attempt only.
             let is_named = || cx.returned_input().is_none() && self.is_named(&outcome);
             if !is_transient(&outcome) && !is_named() {
                 return outcome;

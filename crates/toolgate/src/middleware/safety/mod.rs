@@ -1,4 +1,4 @@
-//! Safety: tools above the allowed tier are hidden from listings and refused when called.
+//! Safety: hides tools above the allowed tier from listings, and refuses calls of them.
 #![doc = include_str!("README.md")]
 
 #[cfg(test)]
@@ -33,7 +33,7 @@ impl LayerSpec for SafetySpec {
     }
 
     fn why(&self) -> &'static str {
-        "what is denied here costs nothing further in"
+        "the layers inside of it do no work for a denied call"
     }
 
     fn needed_for(&self, inputs: &LayerInputs) -> Option<&'static str> {
@@ -51,7 +51,7 @@ impl LayerSpec for SafetySpec {
     }
 }
 
-/// Lets pass what is at or below one tier.
+/// Allows tools at or below one tier.
 #[derive(Clone, Copy, Debug)]
 pub struct Safety {
     allowed: Tier,
@@ -65,14 +65,14 @@ impl Safety {
         Self { allowed, variable: None }
     }
 
-    /// In the words of a system where this variable sets the tier.
+    /// Sets the environment variable that denials name as the setting of the tier, for presets.
     #[must_use]
     pub fn set_by(mut self, variable: &'static str) -> Self {
         self.variable = Some(variable);
         self
     }
 
-    /// What a denial says: what is wrong, and what would enable the tool.
+    /// The message of a denial, and its suggestion.
     fn words(self, tool: &Tool, tier: Tier) -> (String, String) {
         let (name, allowed) = (tool.id().name(), self.allowed);
         match self.variable {
@@ -111,8 +111,8 @@ impl Safety {
             }
             None => {
                 let message = format!(
-                    "Tool '{}' is not available at the current safety level: nobody says which \
-                     tier it has, and the level is {allowed}.",
+                    "Tool '{}' is not available at the current safety level: it has no \
+                     tier, and the level is {allowed}.",
                     tool.id().name()
                 );
                 Err(Failure::new(Code::TierUnknown, message)
@@ -137,7 +137,7 @@ impl Authorize for Safety {
     }
 
     fn order(&self) -> &'static [Order] {
-        &[Order::Outside(super::timeout::NAME, "a denial takes no time")]
+        &[Order::Outside(super::timeout::NAME, "a denied call needs no timeout")]
     }
 
     fn needs_tools(&self) -> bool {

@@ -75,8 +75,8 @@ async fn a_tool_without_a_tier_is_refused_at_every_level() {
         assert_eq!(
             failure.message(),
             format!(
-                "Tool 'mystery' is not available at the current safety level: nobody says which \
-                 tier it has, and the level is {allowed}."
+                "Tool 'mystery' is not available at the current safety level: it has no \
+                 tier, and the level is {allowed}."
             )
         );
         assert_eq!(

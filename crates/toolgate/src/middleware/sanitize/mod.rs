@@ -1,4 +1,5 @@
-//! Sanitize: what must not stand in what servers answer, tell and ask is replaced before anything else sees it.
+//! Sanitize: replaces secrets and other patterns in results, notifications and requests of servers, before any other
+//! layer reads them.
 #![doc = include_str!("README.md")]
 
 mod config;
@@ -39,7 +40,7 @@ impl LayerSpec for SanitizeSpec {
     }
 
     fn why(&self) -> &'static str {
-        "cleans what the tool says before anybody sees or keeps it"
+        "cleans the answer of the tool before any other layer reads or records it"
     }
 
     fn needed_for(&self, inputs: &LayerInputs) -> Option<&'static str> {
@@ -52,7 +53,7 @@ impl LayerSpec for SanitizeSpec {
     }
 }
 
-/// A text without secrets of well-known kinds, for whoever shows texts to people.
+/// The text with secrets of well-known kinds replaced, for programs that show text to people.
 #[must_use]
 pub fn without_secrets(text: &str) -> std::borrow::Cow<'_, str> {
     static RULES: std::sync::OnceLock<Option<Rules>> = std::sync::OnceLock::new();
@@ -61,12 +62,13 @@ pub fn without_secrets(text: &str) -> std::borrow::Cow<'_, str> {
     });
     match rules {
         Some(rules) => rules.clean(text).map_or(text.into(), Into::into),
-        // Detectors that do not compile find nothing: then nothing is shown.
+        // If the detectors do not compile, no secret is found, so the whole text is replaced.
         None => "[REDACTED]".into(),
     }
 }
 
-/// Cleans the answers of tools, of tasks and of other requests, and what servers tell and ask clients.
+/// Cleans results of tools, of tasks and of other requests, and the notifications and requests that servers send to
+/// clients.
 #[derive(Debug)]
 pub struct Sanitize {
     rules: Rules,
@@ -74,8 +76,8 @@ pub struct Sanitize {
 }
 
 impl Sanitize {
-    /// With these settings. Refuses patterns that do not compile, that match the empty text or whose
-    /// replacement names groups that they do not have, and settings that clean nothing.
+    /// Creates the layer. Refuses patterns that do not compile, that match the empty text or whose replacement names
+    /// groups that the pattern does not have, and settings that clean nothing.
     pub fn new(config: &SanitizeConfig) -> Result<Self, BadSanitize> {
         Ok(Self { rules: Rules::new(config)?, tools: config.tools.clone() })
     }
@@ -88,7 +90,7 @@ impl Sanitize {
         walk::clean(json, area, |text| self.rules.clean(text))
     }
 
-    /// The outcome, cleaned. One in which nothing had to be replaced keeps the line that it came in.
+    /// The cleaned outcome. If nothing is replaced, the result keeps the bytes of the message that carried it.
     fn outcome(&self, outcome: Outcome) -> Outcome {
         let result = outcome.result().and_then(|result| {
             let json = self.json(result.json(), Area::Top)?;
@@ -105,7 +107,7 @@ impl Sanitize {
         cleaned
     }
 
-    /// The failure, if anything that it says had to be replaced.
+    /// The cleaned failure. `None` if nothing is replaced.
     fn failure(&self, failure: &Failure) -> Option<Failure> {
         let message = self.rules.clean(failure.message());
         let suggestion = failure.suggestion().and_then(|text| self.rules.clean(text));
@@ -128,7 +130,7 @@ impl Sanitize {
 
     fn rpc(&self, rpc: &RpcError) -> Option<RpcError> {
         let message = self.rules.clean(&rpc.message);
-        // The data of the protocol's own errors is for the client to act on: a page to open, say.
+        // Clients act on the data of the protocol's own errors, such as a page to open.
         let data = rpc.data.as_ref().filter(|_| !is_for_the_client(rpc));
         let data = data.and_then(|data| self.json(data, Area::Data));
         if message.is_none() && data.is_none() {
@@ -141,7 +143,7 @@ impl Sanitize {
         })
     }
 
-    /// An error object of a request that is no call.
+    /// The cleaned error object of a request that is not a call. `None` if nothing is replaced.
     fn error(&self, error: &Json) -> Option<Json> {
         let rpc = RpcError {
             code: error.get("code").and_then(|code| code.i64()).unwrap_or_default(),
@@ -188,10 +190,7 @@ impl Middleware for Sanitize {
     fn order(&self) -> &'static [Order] {
         const SEEN: &str = "nothing may see an answer before it is clean";
         &[
-            Order::Inside(
-                super::response_limit::NAME,
-                "of a secret that was cut nobody can tell what it is",
-            ),
+            Order::Inside(super::response_limit::NAME, "a secret that was cut matches no pattern"),
             Order::Inside(super::error_results::NAME, SEEN),
             Order::Inside(super::log::NAME, SEEN),
             Order::Inside(super::audit::NAME, SEEN),
@@ -236,13 +235,13 @@ impl Middleware for Sanitize {
     }
 }
 
-/// What an answer to a request that is no call holds.
+/// Which part of an answer to this method is cleaned. The request is not a call.
 fn area_of(method: &str) -> Area {
     match method {
-        // Results of tasks are cleaned as results, with the settings of their tools.
+        // `Sanitize::result` cleans the results of tasks, with the settings of their tools.
         method::TASKS_RESULT => Area::Opaque,
         method if method.starts_with("tasks/") => Area::Task,
-        // What there is, by the names that clients call it by.
+        // These answers list names that clients send back.
         method::INITIALIZE
         | method::SERVER_DISCOVER
         | method::PROMPTS_LIST

@@ -82,7 +82,7 @@ pub enum BadScopeVariable {
     /// One of its words is no scope.
     #[error("the variable {VARIABLE} is refused: {0}")]
     Scope(#[from] BadScope),
-    /// It is set and says nothing. Whether nothing or everything is meant, nobody can tell.
+    /// The variable is set but empty, which could mean no scopes or all scopes.
     #[error(
         "the variable {VARIABLE} is set, but names no scope: name some, as `read,write`, or unset it"
     )]

@@ -1,4 +1,4 @@
-//! Scopes: tools that the caller's scopes do not reach are hidden from listings and refused when called.
+//! Scopes: hides and refuses tools whose required scopes the caller does not have.
 #![doc = include_str!("README.md")]
 
 mod config;
@@ -39,7 +39,7 @@ impl LayerSpec for ScopesSpec {
     }
 
     fn why(&self) -> &'static str {
-        "what is denied here costs nothing further in"
+        "the layers inside of it do no work for a denied call"
     }
 
     fn needed_for(&self, inputs: &LayerInputs) -> Option<&'static str> {
@@ -48,22 +48,22 @@ impl LayerSpec for ScopesSpec {
 
     fn build(&self, inputs: &LayerInputs) -> Result<BuiltLayer, BadSettings> {
         let config = inputs.get::<ScopesConfig>().cloned();
-        let missing = "nobody grants scopes, and no tool requires any";
+        let missing = "no scopes are granted, and no tool requires any";
         Ok(BuiltLayer::if_some(config.map(Scopes::new), missing))
     }
 }
 
-/// Lets pass what the caller's scopes reach.
+/// Allows tools whose required scopes are granted to the caller.
 #[derive(Clone, Debug)]
 pub struct Scopes {
     config: ScopesConfig,
 }
 
-/// What a tool requires.
+/// The scopes that a tool requires.
 enum Required<'a> {
-    /// All of these, because the operator says so.
+    /// All of these, set by the operator for this tool.
     All(Vec<&'a str>),
-    /// One of these, because of what the tool is.
+    /// One of these, derived from the category and the tier of the tool.
     One([String; 3]),
 }
 
@@ -87,7 +87,7 @@ impl Required<'_> {
     }
 }
 
-/// What a tool does, in one word. One whose tier nobody knows may do anything.
+/// The verb of a scope that stands for the tier of the tool. A tool of unknown tier counts as destructive.
 fn verb(tool: &Tool) -> &'static str {
     match tool.tier() {
         Some(Tier::Readonly) => "read",
@@ -97,13 +97,14 @@ fn verb(tool: &Tool) -> &'static str {
 }
 
 impl Scopes {
-    /// With these settings.
+    /// Creates the layer with these settings.
     #[must_use]
     pub fn new(config: ScopesConfig) -> Self {
         Self { config }
     }
 
-    /// What the operator says that a tool requires: the entry that names it exactly, else all that cover it.
+    /// The scopes that the settings of the tool require: of the selector that names the tool exactly, else of all
+    /// selectors that cover it.
     fn explicit(&self, tool: &Tool) -> Option<Vec<&str>> {
         let rules = self.config.required.iter();
         let covering: Vec<_> = rules.filter(|(selector, _)| selector.covers(tool.id())).collect();
@@ -121,7 +122,8 @@ impl Scopes {
         Some(names)
     }
 
-    /// What a tool requires of callers who are granted these scopes. `None` if no scopes are set.
+    /// The scopes that the tool requires. `None` if its settings require none and no scopes are granted at all: then
+    /// every caller may use it.
     fn required(&self, granted: &Sources<'_>, tool: &Tool) -> Option<Required<'_>> {
         if let Some(names) = self.explicit(tool) {
             return Some(Required::All(names));
@@ -134,7 +136,7 @@ impl Scopes {
         Some(Required::One([category.to_owned(), verb.to_owned(), both]))
     }
 
-    /// Decides whether the caller's scopes reach the tool.
+    /// Decides whether the caller has the scopes that the tool requires.
     fn check(&self, cx: &Context, tool: &Tool) -> Result<(), Failure> {
         let granted = Sources::of(&self.config.granted, cx);
         let Some(required) = self.required(&granted, tool) else { return Ok(()) };
@@ -145,7 +147,7 @@ impl Scopes {
         if suffices {
             return Ok(());
         }
-        // Nobody says anything about it, and its server does not know it either.
+        // Neither the settings nor the server know this tool.
         if matches!(required, Required::One(_))
             && tool.definition().is_none()
             && tool.tier().is_none()
@@ -177,7 +179,8 @@ fn refusal(cx: &Context, tool: &Tool, required: &Required<'_>, granted: &Sources
         .with_fact("granted", common)
 }
 
-/// Whom to ask, and which of the operator's settings lacks the scope. Scopes are no business of the caller's.
+/// The suggestion of a refusal: it names the setting with which the operator can grant the missing scope, because the
+/// caller cannot grant itself scopes.
 fn suggestion(cx: &Context, required: &Required<'_>, granted: &Sources<'_>) -> String {
     let mut lacking: Vec<GrantSource> = Vec::new();
     for name in required.names() {
@@ -199,7 +202,7 @@ fn suggestion(cx: &Context, required: &Required<'_>, granted: &Sources<'_>) -> S
     format!("Ask the operator whether you may have it: granted by {keys}.")
 }
 
-/// The same decision as a precondition, for chains that require it by a rule: `CategoryEnabled` of mcp-core.
+/// The same decision as a precondition, for `[[preconditions]]` that require it: `CategoryEnabled` of mcp-core.
 impl Precondition for Scopes {
     fn id(&self) -> &str {
         NAME
@@ -241,7 +244,7 @@ impl Authorize for Scopes {
             parts.push(format!("{pattern}: {}", list(scopes)));
         }
         if granted.principals.as_ref().is_some_and(Vec::is_empty) {
-            parts.push("nobody is granted any".to_owned());
+            parts.push("no principal is granted a scope".to_owned());
         }
         if let Some(scopes) = &granted.variable {
             parts.push(format!("{VARIABLE}: {}", list(scopes)));
@@ -264,14 +267,15 @@ impl Authorize for Scopes {
             Order::Inside(super::trail::NAME, "denials are recorded too"),
             Order::Outside(
                 super::rate_limit::NAME,
-                "only what is permitted uses up what is rationed",
+                "only permitted calls count against a rate limit",
             ),
             Order::Outside(super::retry::NAME, "a denied call must never be tried again"),
-            Order::Outside(super::timeout::NAME, "what is denied needs no time"),
+            Order::Outside(super::timeout::NAME, "a denied call needs no timeout"),
         ]
     }
 
-    /// Where scopes are granted, a tool without rules is judged by its tier, which its annotations may give.
+    /// If scopes are granted, the decision about a tool without settings depends on its tier, which may come from
+    /// annotations in the listing.
     fn needs_tools(&self) -> bool {
         self.config.granted.is_given()
     }

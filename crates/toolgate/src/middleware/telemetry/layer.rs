@@ -105,7 +105,7 @@ impl Middleware for Telemetry {
         next: Next<'_>,
     ) -> Result<ToolList, Failure> {
         if cx.request_id().is_none() {
-            // Nobody asked: the door itself wants to know what the chain shows.
+            // No client sent this request: the gateway itself lists the tools.
             return next.list(cx, listing).await;
         }
         let running = Running::request(&self.instruments, cx, method::TOOLS_LIST);

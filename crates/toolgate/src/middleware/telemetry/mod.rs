@@ -1,4 +1,4 @@
-//! Telemetry: a span and measurements for every call, listing and request.
+//! Telemetry: records a span and measurements for every call, listing and request.
 #![doc = include_str!("README.md")]
 
 mod config;
@@ -37,7 +37,7 @@ impl LayerSpec for TelemetrySpec {
     }
 
     fn why(&self) -> &'static str {
-        "sees every call, also those that are refused"
+        "sees every call, including refused ones"
     }
 
     #[cfg(feature = "telemetry")]

@@ -1,4 +1,4 @@
-//! Timeout: a call that takes too long is given up, and its server is told so.
+//! Timeout: cancels a call that takes too long. The server receives the cancellation.
 #![doc = include_str!("README.md")]
 
 #[cfg(test)]
@@ -35,7 +35,7 @@ impl LayerSpec for TimeoutSpec {
     }
 
     fn why(&self) -> &'static str {
-        "each attempt has its own time"
+        "each attempt has its own timeout"
     }
 
     fn build(&self, inputs: &LayerInputs) -> Result<BuiltLayer, BadSettings> {
@@ -44,17 +44,17 @@ impl LayerSpec for TimeoutSpec {
     }
 }
 
-/// How long a call may take where nobody sets it. Long, because builds and test runs are calls too.
+/// The default timeout of a call. It is long because builds and test runs are calls too.
 pub const DEFAULT: Duration = Duration::from_mins(5);
 
-/// Gives a call up after a while.
+/// Cancels a call after a time.
 #[derive(Clone, Copy, Debug)]
 pub struct Timeout {
     after: Duration,
 }
 
 impl Timeout {
-    /// Gives calls up after this long.
+    /// Creates a layer that cancels calls after this time.
     #[must_use]
     pub fn new(after: Duration) -> Self {
         Self { after }
@@ -75,11 +75,11 @@ impl Middleware for Timeout {
     }
 
     fn order(&self) -> &'static [Order] {
-        &[Order::Inside(super::retry::NAME, "each attempt has its own time")]
+        &[Order::Inside(super::retry::NAME, "each attempt has its own timeout")]
     }
 
     async fn call(&self, cx: &mut Context, call: Call, next: Next<'_>) -> Outcome {
-        // Dropping the rest of the chain is what cancels: the endpoint tells the server.
+        // The timeout drops the rest of the chain. That cancels the call, and the endpoint notifies the server.
         let Ok(outcome) = tokio::time::timeout(self.after, next.call(cx, call)).await else {
             let after = duration::format(self.after);
             return Failure::new(Code::TimedOut, format!("Tool execution timed out after {after}"))

@@ -1,4 +1,4 @@
-//! Audit trail: the record of each call, for a place of your own, as an HTTP endpoint.
+//! Audit trail: sends a record of each call to an endpoint of the operator, such as an HTTP server.
 #![doc = include_str!("README.md")]
 
 use crate::{
@@ -27,7 +27,7 @@ impl LayerSpec for TrailSpec {
     }
 
     fn why(&self) -> &'static str {
-        "sees denials and runs; the outcome tells which it was"
+        "records refused and executed calls; the recorded outcome tells them apart"
     }
 
     fn needed_for(&self, inputs: &LayerInputs) -> Option<&'static str> {
@@ -40,16 +40,16 @@ impl LayerSpec for TrailSpec {
     }
 }
 
-/// The sink of the audit trail, which is another one than that of the log.
+/// The sink of the audit trail. It is separate from the sink of the log.
 #[derive(Clone, Debug)]
 pub struct TrailSink(pub LogSink);
 
-/// Hands the record of each call to a sink, as the log does to its own.
+/// Sends the record of each call to the sink of the trail, as [`Log`] does with its own sink.
 #[derive(Debug)]
 pub struct Trail(Log);
 
 impl Trail {
-    /// Into this sink. Whoever empties its queue sends the records on.
+    /// Creates the layer with this sink. The program reads the queue of the sink and sends the records to the endpoint.
     #[must_use]
     pub fn new(sink: LogSink) -> Self {
         Self(Log::new(sink))

@@ -34,9 +34,9 @@ const MAX_UNKNOWN: usize = 1000;
 #[derive(Debug)]
 pub struct Validate {
     own: Vec<Own>,
-    /// What tools published, where somebody asks for it.
+    /// The schemas that tools publish, if the settings use them.
     published: Option<SchemaCache>,
-    /// Whether arguments must fit it.
+    /// Whether arguments must fit the published input schema.
     fits_published: bool,
     strict: bool,
     unknown: Unknown,
@@ -173,7 +173,8 @@ impl Validate {
         Err(refusal(call, &found.issues, &found.rules.join(", ")))
     }
 
-    /// What the tool published, if somebody asks. With `strict` there must be something to check by.
+    /// The published schema of the tool, if the settings use it. With `strict` a tool without a usable schema is
+    /// refused.
     fn compiled(&self, call: &Call) -> Result<Option<Arc<DefinitionSchema>>, Failure> {
         let Some(published) = &self.published else {
             return Ok(None);

@@ -1,4 +1,4 @@
-//! Validate: arguments are checked against a schema before a call goes any further, and results after it.
+//! Validate: checks arguments against a schema before the tool runs, and results after it.
 #![doc = include_str!("README.md")]
 
 #[cfg(feature = "validate")]
@@ -40,7 +40,7 @@ use crate::{
 /// The layer's name.
 pub const NAME: &str = "validate";
 
-/// The rule of published schemas, in refusals and explanations.
+/// The name of the rule for published input schemas, in refusals and explanations.
 #[cfg(feature = "validate")]
 const INPUT_SCHEMA: &str = "inputSchema";
 
@@ -54,7 +54,7 @@ impl LayerSpec for ValidateSpec {
     }
 
     fn why(&self) -> &'static str {
-        "whatever decides sees arguments that fit"
+        "checks arguments before other layers decide on them"
     }
 
     fn needed_for(&self, inputs: &LayerInputs) -> Option<&'static str> {
@@ -94,12 +94,12 @@ pub enum BadValidate {
         /// The reason.
         why: String,
     },
-    /// A selector says nothing, or has two schemas.
+    /// A selector has neither a schema nor `unknown`, or it has two schemas.
     #[error(
         "`validate.tools.\"{0}\"` needs either `schema` or `schema_file`, and not both, or `unknown` alone"
     )]
     OneOf(String),
-    /// `strict` speaks of published schemas, and those are not checked.
+    /// `strict` is set, but the published schemas that it applies to are not checked.
     #[error("`validate.strict` needs `validate.input_schema = true`: set it, or remove `strict`")]
     Strict,
     /// There is nothing to check.

@@ -143,7 +143,7 @@ fn uncheckable(tool: &Tool, why: &str, rule: &'static str) -> Failure {
 
 fn failure(message: String) -> Failure {
     Failure::new(Code::OutputInvalid, message).suggest(
-        "Do not call it again to mend this: it would run again. Report it to whoever runs the server.",
+        "Do not call it again to mend this: it would run again. Report it to the operator.",
     )
 }
 

@@ -145,7 +145,7 @@ impl DefinitionSchema {
             match PropertyNames::of(&schema) {
                 Ok(names) => compiled.names = Some(names),
                 Err(why) => {
-                    tracing::warn!(%tool, why, "nobody can tell which arguments the tool knows");
+                    tracing::warn!(%tool, why, "the published inputSchema does not tell which arguments the tool knows");
                 }
             }
         }

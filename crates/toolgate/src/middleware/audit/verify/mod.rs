@@ -46,7 +46,8 @@ impl std::fmt::Debug for Verify<'_> {
 }
 
 /// Verifies an audit file and its rotated files, oldest first. Reads them once and keeps only the calls that have no
-/// outcome yet in memory. toolgate may continue to write: records after the start are ignored.
+/// outcome yet in memory. toolgate may continue to write meanwhile: records that it adds after the verification started
+/// are ignored.
 pub fn verify(path: &Path, how: &Verify<'_>) -> io::Result<Report> {
     let seal = match &how.key {
         Some(key) => Seal::keyed(key)?,

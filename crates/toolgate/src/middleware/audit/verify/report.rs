@@ -118,7 +118,9 @@ impl fmt::Display for FindingKind {
             Self::Duplicated => f.write_str("duplicated: its number was there before"),
             Self::CutOff(count) => write!(f, "cut off: {} missing at the end", records(*count)),
             Self::Unchained => f.write_str("not part of the chain: toolgate did not write it here"),
-            Self::Unreadable => f.write_str("unreadable: no record, and no crash is told of"),
+            Self::Unreadable => f.write_str(
+                "unreadable: not a record, and no later record describes it as cut off by a crash",
+            ),
             Self::NoBeginning => {
                 f.write_str("the beginning of the chain is missing before this one")
             }
@@ -126,9 +128,9 @@ impl fmt::Display for FindingKind {
             Self::NeedsKey => {
                 f.write_str("from here on made with a key: give it with `--key-file`")
             }
-            Self::NoHead => {
-                f.write_str("the head is missing: nobody can tell whether the end was cut off")
-            }
+            Self::NoHead => f.write_str(
+                "the head is missing: verification cannot detect whether the end was cut off",
+            ),
             Self::HeadAltered => f.write_str("the head is not what toolgate wrote"),
             Self::HeadWas(fault) => {
                 write!(f, "the head was {fault} then: records before this one may be missing")

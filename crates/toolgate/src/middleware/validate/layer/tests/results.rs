@@ -41,7 +41,7 @@ async fn what_fits_passes_as_it_came_and_what_does_not_is_withheld() {
         "The result of 't' does not fit the output schema that the tool publishes, and is withheld. The \
          tool did run.\n/structuredContent/n\n  Field required [type=missing]\n\
          /structuredContent/rows/0/hunter\n  Extra inputs are not permitted [type=extra_forbidden]\nDo \
-         not call it again to mend this: it would run again. Report it to whoever runs the server."
+         not call it again to mend this: it would run again. Report it to the operator."
     );
     assert_eq!((&result["isError"], &result["_meta"]["expected"]), (&json!(true), &json!(false)));
     assert_eq!(result["_meta"]["rule"], "outputSchema");
