@@ -172,9 +172,9 @@ impl ServerProcess {
     }
 
     /// Waits up to `grace` until the server ends by itself, then ends it with SIGTERM and at last SIGKILL.
-    pub(crate) async fn end(&mut self, patience: Duration) -> Ending {
-        for (patience, signal) in [(patience, Signal::TERM), (KEEPER_TIMEOUT, Signal::KILL)] {
-            if let Ok(ending) = tokio::time::timeout(patience, self.ended()).await {
+    pub(crate) async fn end(&mut self, grace: Duration) -> Ending {
+        for (grace, signal) in [(grace, Signal::TERM), (KEEPER_TIMEOUT, Signal::KILL)] {
+            if let Ok(ending) = tokio::time::timeout(grace, self.ended()).await {
                 return ending;
             }
             self.group.signal(signal);
@@ -203,7 +203,7 @@ impl std::fmt::Display for Ending {
         match self.code() {
             Some(code @ 129..=192) => write!(f, "killed by signal {}", code - 128),
             Some(code) => write!(f, "exit code {code}"),
-            None => f.write_str("nobody knows how"),
+            None => f.write_str("its exit status is unknown"),
         }
     }
 }

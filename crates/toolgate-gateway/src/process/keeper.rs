@@ -143,7 +143,8 @@ struct KeeperState {
     groups: BTreeSet<i32>,
 }
 
-static KEPT: Mutex<KeeperState> = Mutex::new(KeeperState { keeper: None, groups: BTreeSet::new() });
+static STATE: Mutex<KeeperState> =
+    Mutex::new(KeeperState { keeper: None, groups: BTreeSet::new() });
 
 /// A process group that does not outlive toolgate. Dropping this kills the group.
 #[derive(Debug)]
@@ -155,12 +156,12 @@ pub(super) struct ProcessGroup {
 impl ProcessGroup {
     /// Registers a group with the keeper.
     pub(super) fn of(pid: Pid) -> io::Result<Self> {
-        let mut kept = kept();
-        kept.groups.insert(pid.as_raw_nonzero().get());
+        let mut state = state();
+        state.groups.insert(pid.as_raw_nonzero().get());
         let group = Self { pid, is_over: AtomicBool::new(false) };
-        let told = kept.tell(&format!("+{}\n", pid.as_raw_nonzero()));
-        drop(kept);
-        told.map(|()| group)
+        let sent = state.send_line(&format!("+{}\n", pid.as_raw_nonzero()));
+        drop(state);
+        sent.map(|()| group)
     }
 
     /// Signals all processes of the group; `false` if the group has none.
@@ -176,7 +177,7 @@ impl ProcessGroup {
     /// Removes the group from the keeper, after all of its processes have ended.
     pub(super) fn is_over(&self) {
         if !self.is_over.swap(true, Ordering::Relaxed) {
-            kept().forget(self.pid);
+            state().forget(self.pid);
         }
     }
 }
@@ -190,19 +191,19 @@ impl Drop for ProcessGroup {
     }
 }
 
-fn kept() -> MutexGuard<'static, KeeperState> {
-    KEPT.lock()
+fn state() -> MutexGuard<'static, KeeperState> {
+    STATE.lock()
 }
 
 impl KeeperState {
     /// Sends a line to the keeper. If no keeper runs, starts one and sends it all groups.
-    fn tell(&mut self, line: &str) -> io::Result<()> {
+    fn send_line(&mut self, line: &str) -> io::Result<()> {
         if let Some((_, pipe)) = &mut self.keeper
             && pipe.write_all(line.as_bytes()).is_ok()
         {
             return Ok(());
         }
-        self.let_go();
+        self.end_keeper();
         let mut command = Command::new(std::env::current_exe()?);
         command.args(arguments(Role::Keep, &[])).env_clear();
         // A Ctrl-C in the terminal reaches only toolgate, which then ends its servers in order.
@@ -224,7 +225,7 @@ impl KeeperState {
             return;
         }
         if self.groups.is_empty() {
-            self.let_go();
+            self.end_keeper();
         } else if let Some((_, pipe)) = &mut self.keeper {
             // If the keeper has ended, toolgate starts a new one with the next server.
             let _ = pipe.write_all(format!("-{number}\n").as_bytes());
@@ -232,7 +233,7 @@ impl KeeperState {
     }
 
     /// Ends the keeper by closing its pipe.
-    fn let_go(&mut self) {
+    fn end_keeper(&mut self) {
         if let Some((mut child, pipe)) = self.keeper.take() {
             drop(pipe);
             // The keeper ends at once. A thread waits for it, so that it does not remain as a zombie.

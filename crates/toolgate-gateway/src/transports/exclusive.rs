@@ -359,7 +359,7 @@ impl Client {
     }
 
     /// Forwards a notification or a response of the client to the server.
-    async fn tell(&self, message: &Message) {
+    async fn forward(&self, message: &Message) {
         let session = self.session.load_full();
         if matches!(message.shape(), Shape::Response | Shape::Error)
             && session.client_requests.is_ours(message)
@@ -527,7 +527,7 @@ impl ExclusiveClient for Client {
             {
                 // The gateway would take the client's response for the response to one of its own requests.
                 let name = &self.server.name;
-                return tracing::warn!(server = %name, "a request with an id of one of toolgate's client_requests: dropped");
+                return tracing::warn!(server = %name, "the server's request has the id of one of toolgate's own requests to the client; dropped");
             }
             match filter_message(&current.stack.chain, &self.server.name, &message) {
                 Ok(line) => drop(self.out.push(line).await),
@@ -581,7 +581,7 @@ impl LineService for ExclusiveService {
     }
 
     async fn message(self: &Arc<Self>, message: Message) {
-        self.0.tell(&message).await;
+        self.0.forward(&message).await;
     }
 
     /// The client still receives the messages that the server sends before its end.

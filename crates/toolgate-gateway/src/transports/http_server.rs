@@ -15,7 +15,7 @@ use crate::{
 };
 
 /// How long requests under way may take when the server stops.
-const LAST_CALLS: Duration = Duration::from_secs(5);
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(5);
 
 impl RunningGateway {
     /// Binds the addresses. No connection is accepted yet.
@@ -29,8 +29,8 @@ impl RunningGateway {
             BoundAddresses::bind(&serve.listen).map_err(|error| settings(error.to_string()))?;
         let guard = Guard::new(bound.addresses(), &serve.hosts, &serve.origins);
         let guard = guard.map_err(|error| settings(error.to_string()))?;
-        let door = McpHandler::new(Arc::clone(&self.gateway), guard);
-        Ok(BoundListener { bound, door: Arc::new(door) })
+        let handler = McpHandler::new(Arc::clone(&self.gateway), guard);
+        Ok(BoundListener { bound, handler: Arc::new(handler) })
     }
 }
 
@@ -38,7 +38,7 @@ impl RunningGateway {
 #[derive(Debug)]
 pub struct BoundListener {
     bound: BoundAddresses,
-    door: Arc<McpHandler>,
+    handler: Arc<McpHandler>,
 }
 
 impl BoundListener {
@@ -56,7 +56,7 @@ impl BoundListener {
         if let Some(threads) = config.threads {
             settings.threads = threads;
         }
-        let listening = self.bound.serve(&self.door, settings);
+        let listening = self.bound.serve(&self.handler, settings);
         let listening = listening.map_err(|error| GatewayError::Settings(error.to_string()))?;
         Ok(HttpServer(listening))
     }
@@ -70,6 +70,6 @@ impl HttpServer {
     /// Stops accepting connections, and waits for a limited time for requests under way.
     pub async fn stop(self, serve: &RunningGateway) {
         serve.close();
-        self.0.stop(LAST_CALLS).await;
+        self.0.stop(SHUTDOWN_TIMEOUT).await;
     }
 }

@@ -167,17 +167,18 @@ impl<S: LineService> LineFront<S> {
         let mut lines = LineReader::new(input, self.service.limits().max_bytes);
         let mut deadline = None;
         while let Some(line) = lines.next().await {
-            let mut taken = pin!(self.take(line));
-            let mut is_taken = poll_fn(|cx| Poll::Ready(taken.as_mut().poll(cx).is_ready())).await;
+            let mut handling = pin!(self.handle_line(line));
+            let mut is_handled =
+                poll_fn(|cx| Poll::Ready(handling.as_mut().poll(cx).is_ready())).await;
             let mut ahead = 0;
-            while !is_taken {
+            while !is_handled {
                 if lines.is_closed() && deadline.is_none() {
                     deadline = Some(self.close_input());
                 }
                 let end = deadline.unwrap_or_else(Instant::now);
                 tokio::select! {
                     biased;
-                    () = &mut taken => is_taken = true,
+                    () = &mut handling => is_handled = true,
                     () = sleep_until(end), if deadline.is_some() => return,
                     read = lines.read_more(), if deadline.is_none() && ahead < READ_AHEAD => ahead += read,
                 }
@@ -195,11 +196,11 @@ impl<S: LineService> LineFront<S> {
     }
 
     /// Handles one line of the client: a message or a batch.
-    pub(crate) async fn take(&self, line: Line) {
+    pub(crate) async fn handle_line(&self, line: Line) {
         let limits = self.service.limits();
         match line {
-            Line::Whole(line) if is_batch(&line) => self.take_batch(line).await,
-            Line::Whole(line) => self.take_message(line).await,
+            Line::Whole(line) if is_batch(&line) => self.handle_batch(line).await,
+            Line::Whole(line) => self.handle_message(line).await,
             Line::TooLong { head, tail, length } => {
                 let id = salvage_id(&head, &tail);
                 self.refuse(id.as_ref(), &refusal::too_long(length, limits.max_bytes)).await;
@@ -207,7 +208,7 @@ impl<S: LineService> LineFront<S> {
         }
     }
 
-    async fn take_message(&self, line: Bytes) {
+    async fn handle_message(&self, line: Bytes) {
         match self.receive(line) {
             ClientMessage::Request(request, in_flight) => self.run(request, in_flight).await,
             ClientMessage::Other(message) => self.service.message(message).await,
@@ -223,7 +224,7 @@ impl<S: LineService> LineFront<S> {
         }
     }
 
-    async fn take_batch(&self, line: Bytes) {
+    async fn handle_batch(&self, line: Bytes) {
         if !self.service.takes_batches() {
             return self.refuse(None, &batch::refused()).await;
         }

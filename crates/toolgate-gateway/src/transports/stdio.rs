@@ -37,7 +37,7 @@ pub(crate) async fn run<S: LineService, T>(
     };
     front.end().await;
     if !writer.is_finished() && timeout(DRAIN_TIMEOUT, &mut writer).await.is_err() {
-        tracing::warn!("the client did not read what was left for it");
+        tracing::warn!("the client did not read the last messages queued for it");
     }
     Ok(stopped)
 }

@@ -222,10 +222,10 @@ impl Thread {
     async fn end(self, deadline: Instant) {
         if timeout_at(deadline, self.ended).await.is_ok() {
             if self.handle.join().is_err() {
-                tracing::error!("a thread of the door for HTTP ended by a panic");
+                tracing::error!("a thread of the HTTP server panicked");
             }
         } else {
-            tracing::warn!("a thread of the door for HTTP is stuck, and left behind");
+            tracing::warn!("a thread of the HTTP server did not end in time; it is left running");
         }
     }
 }
@@ -242,7 +242,7 @@ struct Acceptor<H> {
 
 impl<H: Handler> Acceptor<H> {
     async fn run(mut self, stop: CancellationToken) {
-        let mut turned_away = OverCapacity::default();
+        let mut refusals = OverCapacity::default();
         // A reserved file descriptor. The acceptor closes it when no other is left, to accept and refuse connections.
         let mut spare = spare();
         let mut is_short = false;
@@ -258,13 +258,13 @@ impl<H: Handler> Acceptor<H> {
                         self.hand_over(stream).await;
                     } else {
                         self.handler.turned_away(stream.peer_addr().ok());
-                        turned_away.tell(stream);
+                        refusals.refuse(stream);
                     }
                 }
                 Err(error) if is_of_one_client(&error) => {}
                 Err(error) => {
                     if !std::mem::replace(&mut is_short, true) {
-                        tracing::warn!(%error, "clients cannot be let in: raise the limit of open files");
+                        tracing::warn!(%error, "connections cannot be accepted: raise the limit of open files");
                     }
                     drop(spare.take());
                     self.turn_all_away().await;
@@ -293,7 +293,7 @@ impl<H: Handler> Acceptor<H> {
             let next = poll_fn(|cx| Poll::Ready(self.poll_accept(cx)));
             let Poll::Ready(Ok(stream)) = next.await else { return };
             self.handler.turned_away(stream.peer_addr().ok());
-            over_capacity::unheard(&stream);
+            over_capacity::refuse_unread(&stream);
         }
     }
 
@@ -301,7 +301,9 @@ impl<H: Handler> Acceptor<H> {
     async fn hand_over(&mut self, stream: TcpStream) {
         let mut stream = match stream.into_std() {
             Ok(stream) => stream,
-            Err(error) => return tracing::debug!(%error, "a connection could not be taken"),
+            Err(error) => {
+                return tracing::debug!(%error, "an accepted connection could not be served");
+            }
         };
         self.shared.open.fetch_add(1, Ordering::Relaxed);
         let count = self.workers.len();

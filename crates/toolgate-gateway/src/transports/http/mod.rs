@@ -33,7 +33,7 @@ pub(crate) trait Handler: Send + Sync + 'static {
     /// Checks a request by its head. The server reads the body only after this returns `Ok`.
     #[expect(
         clippy::result_large_err,
-        reason = "one box for each refusal costs more than the room"
+        reason = "boxing each refusal costs more than the larger result"
     )]
     fn check(&self, head: &Parts) -> Result<(), Response<ResponseBody>>;
 

@@ -28,27 +28,27 @@ pub(super) struct OverCapacity(JoinSet<()>);
 
 impl OverCapacity {
     /// Refuses a connection. Never waits for the client.
-    pub(super) fn tell(&mut self, stream: TcpStream) {
+    pub(super) fn refuse(&mut self, stream: TcpStream) {
         while self.0.try_join_next().is_some() {}
         if self.0.len() < MAX_REFUSALS_AT_ONCE {
             self.0.spawn(async move {
-                let _late = timeout(RESPONSE_TIMEOUT, listen_and_tell(stream)).await;
+                let _late = timeout(RESPONSE_TIMEOUT, read_and_refuse(stream)).await;
             });
         } else {
-            unheard(&stream);
+            refuse_unread(&stream);
         }
     }
 }
 
 /// Refuses a connection without reading its request: some clients do not expect that, but no file descriptor stays
 /// open.
-pub(super) fn unheard(stream: &TcpStream) {
+pub(super) fn refuse_unread(stream: &TcpStream) {
     let _gone = stream.try_write(ANSWER);
 }
 
-async fn listen_and_tell(mut stream: TcpStream) -> std::io::Result<()> {
+async fn read_and_refuse(mut stream: TcpStream) -> std::io::Result<()> {
     let mut waste = [0; 4096];
-    let _asked = stream.read(&mut waste).await?;
+    let _request = stream.read(&mut waste).await?;
     stream.write_all(ANSWER).await?;
     stream.shutdown().await?;
     // Closing a socket with unread bytes resets the connection, and the client may lose the response.

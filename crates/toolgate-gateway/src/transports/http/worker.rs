@@ -84,7 +84,10 @@ impl<H: Handler> Worker<H> {
             }
         };
         if timeout_at(deadline, rest).await.is_err() {
-            tracing::debug!(connections = self.tasks.len(), "dropped: their time is over");
+            tracing::debug!(
+                connections = self.tasks.len(),
+                "connections dropped: the deadline for requests under way has passed"
+            );
         }
         self.shared.open.fetch_sub(self.known.len(), Ordering::Relaxed);
     }
@@ -113,7 +116,7 @@ impl<H: Handler> Worker<H> {
             Ok(stream) => stream,
             Err(error) => {
                 // The client has most likely disconnected already.
-                tracing::debug!(%error, "a connection could not be taken");
+                tracing::debug!(%error, "an accepted connection could not be served");
                 self.shared.open.fetch_sub(1, Ordering::Relaxed);
                 return;
             }

@@ -53,7 +53,7 @@ impl HttpExchange<'_> {
             Ok(incoming) => incoming,
             Err(looped) => return *looped,
         };
-        responder::answer(Arc::clone(&self.door.gateway), incoming, accepts, Some(session)).await
+        responder::answer(Arc::clone(&self.handler.gateway), incoming, accepts, Some(session)).await
     }
 
     /// The gateways that a request has passed; an error if the request is in a loop.
@@ -129,7 +129,7 @@ impl HttpExchange<'_> {
                 );
             }
         };
-        self.door.gateway.sessions.insert(&session, place);
+        self.handler.gateway.sessions.insert(&session, place);
         self.namespace.add_listener(&session.notifications);
         let mut response = responder::json(StatusCode::OK, JsonRpcResponse::result(id, result));
         if let Ok(value) = HeaderValue::from_str(&session.session.id) {
@@ -157,7 +157,7 @@ impl HttpExchange<'_> {
         let id = only(headers, &SESSION).map_err(|()| (StatusCode::BAD_REQUEST, MISSING))?;
         let id = id.ok_or((StatusCode::BAD_REQUEST, MISSING))?;
         let id = std::str::from_utf8(id).unwrap_or_default();
-        let found = self.door.gateway.sessions.find(id, &self.namespace.name, &self.principal);
+        let found = self.handler.gateway.sessions.find(id, &self.namespace.name, &self.principal);
         let found = found.ok_or((StatusCode::NOT_FOUND, GONE))?;
         found.use_now();
         Ok(found)
@@ -176,7 +176,7 @@ impl HttpExchange<'_> {
         if !batch::are_allowed(Some(&session.version)) {
             return refused(JsonRpcResponse::failed(None, &batch::refused()));
         }
-        let gateway = &self.door.gateway;
+        let gateway = &self.handler.gateway;
         let limits = self.namespace.message_limits();
         let messages = match split_batch(body, &limits) {
             Some(Ok(messages)) => messages,

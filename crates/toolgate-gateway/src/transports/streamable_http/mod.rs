@@ -232,7 +232,7 @@ impl McpHandler {
             Ok(admitted) => admitted,
             Err(rejected) => return rejected.answer(),
         };
-        let visit = HttpExchange { door: self, principal, namespace, head };
+        let visit = HttpExchange { handler: self, principal, namespace, head };
         match (place, &head.method) {
             (PathTarget::Sse(_), _) => visit.older_stream(),
             (PathTarget::Messages(_), _) => visit.older_message(body).await,
@@ -255,7 +255,7 @@ fn not_allowed(methods: &[Method]) -> Response<ResponseBody> {
 
 /// One HTTP request.
 struct HttpExchange<'a> {
-    door: &'a Arc<McpHandler>,
+    handler: &'a Arc<McpHandler>,
     principal: Principal,
     namespace: Arc<Namespace>,
     head: &'a Parts,
@@ -330,7 +330,7 @@ fn bytes(status: StatusCode, body: ResponseBody) -> Response<ResponseBody> {
 }
 
 /// The protocol version in `_meta`: its text, or the raw JSON if it is no string.
-fn said_version(message: &Message) -> Option<String> {
+fn meta_version(message: &Message) -> Option<String> {
     let version = message.member("_meta")?.get(meta::PROTOCOL_VERSION)?;
     version
         .text()

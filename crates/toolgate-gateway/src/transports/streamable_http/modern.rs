@@ -7,7 +7,7 @@ use tokio_util::sync::CancellationToken;
 use toolgate::Transport;
 use toolgate_wire::{Message, Shape, headers, mcp::code};
 
-use super::{HttpExchange, VERSION, empty, only, responder, said_version};
+use super::{HttpExchange, VERSION, empty, meta_version, only, responder};
 use crate::{
     clients::{
         caller::{self, Caller, CallerProtocol},
@@ -33,7 +33,7 @@ impl HttpExchange<'_> {
                 let said = JsonRpcResponse::refused(
                     None,
                     code::INVALID_REQUEST,
-                    "nobody asked: from 2026-07-28 on answers come with the next call",
+                    "the gateway has sent no request: from 2026-07-28 on, send answers with the next call",
                 );
                 return responder::json(StatusCode::BAD_REQUEST, said);
             }
@@ -64,7 +64,7 @@ impl HttpExchange<'_> {
             cancel: CancellationToken::new(),
             headers: Some(self.head.headers.clone()),
         };
-        responder::answer(Arc::clone(&self.door.gateway), incoming, accepts, None).await
+        responder::answer(Arc::clone(&self.handler.gateway), incoming, accepts, None).await
     }
 
     /// The request's metadata, if the headers agree with the request.
@@ -75,7 +75,7 @@ impl HttpExchange<'_> {
         let headers = &self.head.headers;
         let version = only(headers, &VERSION)
             .map_err(|()| mismatch("`MCP-Protocol-Version` stands there twice".to_owned()))?;
-        if let (Some(version), Some(said)) = (version, said_version(message))
+        if let (Some(version), Some(said)) = (version, meta_version(message))
             && version != said.as_bytes()
         {
             return Err(mismatch(

@@ -25,8 +25,8 @@ pub(super) struct Rejections {
 #[derive(Clone, Copy, Debug, Default)]
 struct Kind {
     second: u64,
-    told: u32,
-    untold: u64,
+    logged: u32,
+    suppressed: u64,
 }
 
 impl Rejections {
@@ -46,7 +46,7 @@ impl Rejections {
         let Some(reason) = said.or_else(|| reason(answer.status())) else { return };
         let place = PathTarget::of(head.uri.path());
         let namespace = place.namespace().and_then(|name| gateway.namespace(name));
-        self.tell(
+        self.record(
             gateway,
             namespace,
             Rejection {
@@ -65,10 +65,15 @@ impl Rejections {
         let status = StatusCode::SERVICE_UNAVAILABLE.as_u16();
         let (method, path) = (String::new(), String::new());
         let reason = "too_many_connections";
-        self.tell(gateway, None, Rejection { status, reason, peer, method, path, more: 0 });
+        self.record(gateway, None, Rejection { status, reason, peer, method, path, more: 0 });
     }
 
-    fn tell(&self, gateway: &Gateway, namespace: Option<Arc<Namespace>>, mut rejection: Rejection) {
+    fn record(
+        &self,
+        gateway: &Gateway,
+        namespace: Option<Arc<Namespace>>,
+        mut rejection: Rejection,
+    ) {
         let namespace =
             namespace.or_else(|| gateway.namespaces().min_by_key(|one| one.name.clone()).cloned());
         let current = namespace.map(|namespace| namespace.current_chain());
@@ -99,14 +104,14 @@ impl Rejections {
         let mut kinds = self.kinds.lock();
         let kind = kinds.entry(kind).or_default();
         if kind.second != now {
-            (kind.second, kind.told) = (now, 0);
+            (kind.second, kind.logged) = (now, 0);
         }
-        if kind.told >= PER_SECOND {
-            kind.untold += 1;
+        if kind.logged >= PER_SECOND {
+            kind.suppressed += 1;
             return None;
         }
-        kind.told += 1;
-        Some(std::mem::take(&mut kind.untold))
+        kind.logged += 1;
+        Some(std::mem::take(&mut kind.suppressed))
     }
 }
 
@@ -133,12 +138,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_flood_is_counted_and_not_told() {
+    fn a_flood_is_counted_and_not_logged() {
         let rejections = Rejections::new();
-        let told = (0..10_000).filter(|_| rejections.turn((401, "no_token")).is_some()).count();
-        assert!(told <= 10 * 100, "{told}");
-        assert!(rejections.turn((404, "not_found")).is_some(), "another kind is told");
-        let untold = |kind| rejections.kinds.lock()[&kind].untold;
-        assert!(untold((401, "no_token")) > 0);
+        let logged = (0..10_000).filter(|_| rejections.turn((401, "no_token")).is_some()).count();
+        assert!(logged <= 10 * 100, "{logged}");
+        assert!(rejections.turn((404, "not_found")).is_some(), "another kind is logged");
+        let suppressed = |kind| rejections.kinds.lock()[&kind].suppressed;
+        assert!(suppressed((401, "no_token")) > 0);
     }
 }

@@ -60,34 +60,34 @@ pub(super) async fn answer(
             JsonRpcResponse::failed(Some(incoming.id()), &failure),
         );
     };
-    let mut heard = None;
+    let mut messages = None;
     if accepts.events {
         let (sender, receiver) = mpsc::channel(STREAM_CAPACITY);
         incoming.side = SideChannel::Stream(sender);
-        heard = Some(receiver);
+        messages = Some(receiver);
     }
     let is_modern = incoming.caller.is_modern();
     let work: Boxed<'static, JsonRpcResponse> = Box::pin(async move {
-        let said = dispatch(&gateway, &incoming).await;
+        let response = dispatch(&gateway, &incoming).await;
         drop(followed);
-        said
+        response
     });
     // A legacy client that loses its connection has not cancelled its request.
     let mut work = Work { future: Some(work), goes_on: session.is_some() };
-    let Some(mut heard) = heard else { return finished(work.await, is_modern) };
+    let Some(mut messages) = messages else { return finished(work.await, is_modern) };
     let can_resume = session.as_ref().is_some_and(|session| &*session.version >= KNOWS_PRIMING);
     let patience = if can_resume { SOON } else { LATER };
     let first = tokio::select! {
         biased;
-        said = &mut work => First::Answer(said),
-        Some(line) = heard.recv() => First::Line(line),
+        response = &mut work => First::Answer(response),
+        Some(line) = messages.recv() => First::Line(line),
         () = tokio::time::sleep(patience) => First::Nothing,
     };
     let line = match first {
-        First::Answer(said) => match heard.try_recv() {
-            Err(_) if accepts.json => return finished(said, is_modern),
+        First::Answer(response) => match messages.try_recv() {
+            Err(_) if accepts.json => return finished(response, is_modern),
             line => {
-                work.future = Some(Box::pin(std::future::ready(said)));
+                work.future = Some(Box::pin(std::future::ready(response)));
                 line.ok()
             }
         },
@@ -97,7 +97,7 @@ pub(super) async fn answer(
     let (events, body) = stream();
     let pump = Pump {
         events,
-        heard,
+        messages,
         replay: session.map(|session| session.replay.stream()),
         primes: can_resume,
         is_gone: false,
@@ -145,7 +145,7 @@ impl Drop for Work {
 /// Writes the messages that belong to a request to its stream, and the response at the end.
 struct Pump {
     events: EventSender,
-    heard: mpsc::Receiver<Bytes>,
+    messages: mpsc::Receiver<Bytes>,
     /// Records the messages for clients that can resume the stream.
     replay: Option<Arc<replay::ReplayStream>>,
     primes: bool,
@@ -161,11 +161,11 @@ impl Pump {
         if let Some(line) = first {
             self.send(&line).await;
         }
-        let said = loop {
+        let response = loop {
             tokio::select! {
                 biased;
-                Some(line) = self.heard.recv() => self.send(&line).await,
-                said = &mut work => break said,
+                Some(line) = self.messages.recv() => self.send(&line).await,
+                response = &mut work => break response,
                 () = self.events.closed(), if !self.is_gone => {
                     self.is_gone = true;
                     if self.replay.is_none() {
@@ -175,10 +175,10 @@ impl Pump {
                 }
             }
         };
-        while let Ok(line) = self.heard.try_recv() {
+        while let Ok(line) = self.messages.try_recv() {
             self.send(&line).await;
         }
-        if let Some(line) = said.into_line() {
+        if let Some(line) = response.into_line() {
             self.send(&line).await;
         }
         if let Some(replay) = &self.replay {
@@ -195,17 +195,17 @@ impl Pump {
 }
 
 /// A response as JSON. From 2026-07-28 on, the HTTP status follows the error code.
-pub(super) fn finished(said: JsonRpcResponse, is_modern: bool) -> Response<ResponseBody> {
-    if let Some(scope) = said.limit {
+pub(super) fn finished(response: JsonRpcResponse, is_modern: bool) -> Response<ResponseBody> {
+    if let Some(scope) = response.limit {
         let status = match scope {
             LimitScope::Session | LimitScope::Principal => StatusCode::TOO_MANY_REQUESTS,
             LimitScope::Gateway => StatusCode::SERVICE_UNAVAILABLE,
         };
-        let mut answer = json(status, said);
+        let mut answer = json(status, response);
         answer.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
         return answer;
     }
-    let status = match said.code {
+    let status = match response.code {
         Some(code::METHOD_NOT_FOUND) if is_modern => StatusCode::NOT_FOUND,
         Some(
             code::PARSE_ERROR
@@ -214,18 +214,18 @@ pub(super) fn finished(said: JsonRpcResponse, is_modern: bool) -> Response<Respo
         ) if is_modern => StatusCode::BAD_REQUEST,
         _ => StatusCode::OK,
     };
-    json(status, said)
+    json(status, response)
 }
 
 /// The response to a request for a stream that exceeds a limit.
 pub(super) fn full(full: &LimitReached) -> Response<ResponseBody> {
-    let said = JsonRpcResponse::failed(None, &full.failure());
-    finished(JsonRpcResponse { limit: Some(full.scope), ..said }, false)
+    let response = JsonRpcResponse::failed(None, &full.failure());
+    finished(JsonRpcResponse { limit: Some(full.scope), ..response }, false)
 }
 
 /// A response as JSON.
-pub(super) fn json(status: StatusCode, said: JsonRpcResponse) -> Response<ResponseBody> {
-    match said.text {
+pub(super) fn json(status: StatusCode, response: JsonRpcResponse) -> Response<ResponseBody> {
+    match response.text {
         ResponseText::Whole(line) => super::bytes(status, ResponseBody::Whole(line)),
         ResponseText::Parts(parts) => super::bytes(status, ResponseBody::Parts(parts)),
         ResponseText::Nothing => super::empty(StatusCode::ACCEPTED),

@@ -65,16 +65,16 @@ impl HttpExchange<'_> {
         };
         let who = (self.principal.clone(), Transport::Http, Arc::clone(&id));
         let namespace = Arc::clone(&self.namespace);
-        let client = LineClient::new(Arc::clone(&self.door.gateway), namespace, who, opened_by);
+        let client = LineClient::new(Arc::clone(&self.handler.gateway), namespace, who, opened_by);
         let front = client.into_front();
         let (messages, mut queued) = mpsc::channel(QUEUE);
         let namespace = Arc::clone(&self.namespace.name);
         let endpoint = format!("event: endpoint\ndata: /messages/{namespace}?session={id}\n\n");
         let client = Sse2024Client { namespace, principal: self.principal, messages };
-        let clients = &self.door.older.0;
+        let clients = &self.handler.older.0;
         clients.lock().insert(Arc::clone(&id), client);
         let (events, body) = stream();
-        let door = Arc::clone(self.door);
+        let handler = Arc::clone(self.handler);
         tokio::spawn(async move {
             let sending = async {
                 events.send(endpoint.into()).await.ok()?;
@@ -86,7 +86,7 @@ impl HttpExchange<'_> {
             };
             let taking = async {
                 while let Some(message) = queued.recv().await {
-                    front.take(Line::Whole(message)).await;
+                    front.handle_line(Line::Whole(message)).await;
                 }
                 None
             };
@@ -94,9 +94,9 @@ impl HttpExchange<'_> {
                 ended = sending => ended,
                 ended = taking => ended,
                 () = events.closed() => None,
-                () = door.gateway.stopping.cancelled() => None,
+                () = handler.gateway.stopping.cancelled() => None,
             };
-            door.older.0.lock().remove(&id);
+            handler.older.0.lock().remove(&id);
             front.end().await;
             drop(place);
         });
@@ -108,7 +108,7 @@ impl HttpExchange<'_> {
         let query = self.head.uri.query().unwrap_or_default();
         let id = query.split('&').find_map(|pair| pair.strip_prefix("session="));
         let found =
-            id.and_then(|id| self.door.older.find(id, &self.namespace.name, &self.principal));
+            id.and_then(|id| self.handler.older.find(id, &self.namespace.name, &self.principal));
         match found {
             Some(client) if client.send(body).await.is_ok() => empty(StatusCode::ACCEPTED),
             _ => text(StatusCode::NOT_FOUND, "there is no such session: open /sse again\n"),

@@ -55,7 +55,7 @@ impl HttpExchange<'_> {
         }
         match self.session() {
             Ok(session) => {
-                self.door.gateway.end_session(&session);
+                self.handler.gateway.end_session(&session);
                 empty(StatusCode::NO_CONTENT)
             }
             Err((status, why)) => {
