@@ -37,7 +37,7 @@ pub(super) fn unread(url: &str, error: &BodyError) -> Failure {
     }
 }
 
-/// The response does not answer the request.
+/// The gateway answered with something other than a valid response.
 pub(super) fn nonsense(url: &str, what: &str) -> Failure {
     Failure::new(Code::ServerProtocol, format!("{url} answered with {what}"))
         .suggest(format!("check that {url} is the address of a toolgate gateway"))

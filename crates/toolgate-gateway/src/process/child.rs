@@ -167,7 +167,7 @@ impl ServerProcess {
             }
             self.group.signal(Signal::KILL);
         }
-        self.group.is_over();
+        self.group.unregister();
         Ending(status.ok())
     }
 

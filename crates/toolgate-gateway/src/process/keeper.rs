@@ -175,7 +175,7 @@ impl ProcessGroup {
     }
 
     /// Removes the group from the keeper, after all of its processes have ended.
-    pub(super) fn is_over(&self) {
+    pub(super) fn unregister(&self) {
         if !self.is_over.swap(true, Ordering::Relaxed) {
             state().forget(self.pid);
         }
@@ -186,7 +186,7 @@ impl Drop for ProcessGroup {
     fn drop(&mut self) {
         if !self.is_over.load(Ordering::Relaxed) {
             self.signal(Signal::KILL);
-            self.is_over();
+            self.unregister();
         }
     }
 }

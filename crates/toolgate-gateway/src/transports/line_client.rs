@@ -198,11 +198,12 @@ impl LineClient {
             return Err(refused(why.to_owned()));
         }
         let meta = message.member("_meta");
-        let said = caller::RequestMeta::of(meta.as_ref());
-        let said = said.map_err(|missing| refused(format!("`_meta` must have `{missing}`")))?;
-        match handshake::unsupported(message.id(), &said.version) {
+        let request_meta = caller::RequestMeta::of(meta.as_ref());
+        let request_meta =
+            request_meta.map_err(|missing| refused(format!("`_meta` must have `{missing}`")))?;
+        match handshake::unsupported(message.id(), &request_meta.version) {
             Some(unsupported) => Err(Box::new(unsupported)),
-            None => Ok(CallerProtocol::Modern(said)),
+            None => Ok(CallerProtocol::Modern(request_meta)),
         }
     }
 }
@@ -236,7 +237,7 @@ impl LineService for LineClient {
                 let running = async move { dispatch(&gateway, &incoming).await.into_line() };
                 Started::Running(Box::pin(running))
             }
-            Err(said) => Started::Done(said.into_line()),
+            Err(refusal) => Started::Done(refusal.into_line()),
         }
     }
 

@@ -275,8 +275,8 @@ impl<H: Handler> Acceptor<H> {
         }
     }
 
-    /// The next connection from any of the listeners. The listener that is polled first changes with each connection,
-    /// so that a busy listener does not starve the others.
+    /// The next connection from any of the listeners. The listener that is polled first changes with each served
+    /// connection, so that a busy listener does not starve the others.
     fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<io::Result<TcpStream>> {
         let count = self.listeners.len();
         for listener in self.listeners.iter().cycle().skip(self.next % count.max(1)).take(count) {

@@ -21,10 +21,10 @@ use super::{
     *,
 };
 
-/// Longer than anything here takes, even on a busy machine.
+/// Longer than any step of these tests takes, even on a busy machine.
 const LONG: Duration = Duration::from_secs(30);
 
-/// The most bytes of a body.
+/// The maximum size of a body in bytes.
 const LIMIT: usize = 64 * 1024;
 
 async fn bounded<T>(what: impl Future<Output = T>) -> T {
@@ -33,7 +33,7 @@ async fn bounded<T>(what: impl Future<Output = T>) -> T {
 
 /// The events that the handler reports to the test.
 #[derive(Debug)]
-enum Told {
+enum HandlerEvent {
     /// A request at `/wait` is under way.
     Waiting,
     /// The request was dropped before it was answered.
@@ -42,7 +42,7 @@ enum Told {
 }
 
 struct Simple {
-    tell: mpsc::Sender<Told>,
+    sender: mpsc::Sender<HandlerEvent>,
     go_on: Notify,
 }
 
@@ -77,15 +77,15 @@ impl Handler for Simple {
             "/panic" => panic!("as the test wants"),
             "/large" => Response::new(ResponseBody::Whole(vec![b'x'; 32 * 1024 * 1024].into())),
             "/wait" => {
-                let mut dropped = OnDrop(Some(self.tell.clone()));
-                self.tell.send(Told::Waiting).await.unwrap();
+                let mut dropped = OnDrop(Some(self.sender.clone()));
+                self.sender.send(HandlerEvent::Waiting).await.unwrap();
                 self.go_on.notified().await;
                 dropped.0 = None;
                 text(StatusCode::OK, "waited")
             }
             "/events" => {
                 let (sender, events) = stream();
-                self.tell.send(Told::Stream(sender)).await.unwrap();
+                self.sender.send(HandlerEvent::Stream(sender)).await.unwrap();
                 Response::new(ResponseBody::Stream(events))
             }
             path => {
@@ -96,43 +96,43 @@ impl Handler for Simple {
     }
 }
 
-struct OnDrop(Option<mpsc::Sender<Told>>);
+struct OnDrop(Option<mpsc::Sender<HandlerEvent>>);
 
 impl Drop for OnDrop {
     fn drop(&mut self) {
-        if let Some(tell) = self.0.take() {
-            tell.try_send(Told::Dropped).unwrap();
+        if let Some(sender) = self.0.take() {
+            sender.try_send(HandlerEvent::Dropped).unwrap();
         }
     }
 }
 
 /// A listener under test.
-struct Door {
+struct TestServer {
     address: SocketAddr,
     handler: Arc<Simple>,
-    told: mpsc::Receiver<Told>,
+    events: mpsc::Receiver<HandlerEvent>,
     listening: RunningListener,
 }
 
-impl Door {
+impl TestServer {
     fn open(change: impl FnOnce(&mut HttpLimits)) -> Self {
         let mut settings =
             HttpLimits { threads: 2, sweep: Duration::from_millis(10), ..HttpLimits::default() };
         change(&mut settings);
         let bound = BoundAddresses::bind(&["127.0.0.1:0".parse().unwrap()]).unwrap();
         let address = bound.addresses()[0];
-        let (tell, told) = mpsc::channel(64);
-        let handler = Arc::new(Simple { tell, go_on: Notify::new() });
+        let (sender, events) = mpsc::channel(64);
+        let handler = Arc::new(Simple { sender, go_on: Notify::new() });
         let listening = bound.serve(&handler, settings).unwrap();
-        Self { address, handler, told, listening }
+        Self { address, handler, events, listening }
     }
 
     async fn client(&self) -> Client {
         Client { stream: bounded(TcpStream::connect(self.address)).await.unwrap(), read: vec![] }
     }
 
-    async fn told(&mut self) -> Told {
-        bounded(self.told.recv()).await.unwrap()
+    async fn next_event(&mut self) -> HandlerEvent {
+        bounded(self.events.recv()).await.unwrap()
     }
 
     /// Waits until this number of connections is open.

@@ -219,26 +219,26 @@ impl Handler for McpHandler {
         head: Parts,
         body: Bytes,
     ) -> Response<ResponseBody> {
-        let answer = self.visited(&head, body).await;
+        let answer = self.respond(&head, body).await;
         self.rejected(peer, &head, answer)
     }
 }
 
 impl McpHandler {
-    async fn visited(self: &Arc<Self>, head: &Parts, body: Bytes) -> Response<ResponseBody> {
+    async fn respond(self: &Arc<Self>, head: &Parts, body: Bytes) -> Response<ResponseBody> {
         let place = PathTarget::of(head.uri.path());
         let Some(name) = place.namespace() else { return text(StatusCode::OK, "ok\n") };
         let (principal, namespace) = match self.admit(&head.headers, name) {
             Ok(admitted) => admitted,
             Err(rejected) => return rejected.answer(),
         };
-        let visit = HttpExchange { handler: self, principal, namespace, head };
+        let exchange = HttpExchange { handler: self, principal, namespace, head };
         match (place, &head.method) {
-            (PathTarget::Sse(_), _) => visit.older_stream(),
-            (PathTarget::Messages(_), _) => visit.older_message(body).await,
-            (_, &Method::GET) => visit.stream(),
-            (_, &Method::DELETE) => visit.leave(),
-            _ => visit.post(body).await,
+            (PathTarget::Sse(_), _) => exchange.older_stream(),
+            (PathTarget::Messages(_), _) => exchange.older_message(body).await,
+            (_, &Method::GET) => exchange.stream(),
+            (_, &Method::DELETE) => exchange.leave(),
+            _ => exchange.post(body).await,
         }
     }
 }

@@ -5,52 +5,52 @@ use crate::transports::http::listen::raise_open_files;
 
 #[tokio::test]
 async fn what_is_under_way_is_answered_and_what_is_idle_ends() {
-    let mut door = Door::open(|_| {});
-    let mut idle = door.client().await;
+    let mut server = TestServer::open(|_| {});
+    let mut idle = server.client().await;
     assert_eq!(idle.get("/a").await.status, 200);
-    let mut fresh = door.client().await;
-    let mut busy = door.client().await;
+    let mut fresh = server.client().await;
+    let mut busy = server.client().await;
     busy.send(get("/wait")).await;
-    assert!(matches!(door.told().await, Told::Waiting));
-    door.until_open(3).await;
-    let stopping = tokio::spawn(door.listening.stop(LONG));
+    assert!(matches!(server.next_event().await, HandlerEvent::Waiting));
+    server.until_open(3).await;
+    let stopping = tokio::spawn(server.listening.stop(LONG));
     assert_eq!(idle.end().await, "");
     assert_eq!(fresh.end().await, "");
-    assert!(bounded(TcpStream::connect(door.address)).await.is_err());
+    assert!(bounded(TcpStream::connect(server.address)).await.is_err());
     assert!(!stopping.is_finished());
-    door.handler.go_on.notify_one();
+    server.handler.go_on.notify_one();
     let answer = busy.answer().await;
     assert_eq!((answer.body.as_str(), answer.header("connection")), ("waited", Some("close")));
     assert_eq!(busy.end().await, "");
     bounded(stopping).await.unwrap();
     // The threads have ended, and with them all references to the handler.
-    assert_eq!(Arc::strong_count(&door.handler), 1);
+    assert_eq!(Arc::strong_count(&server.handler), 1);
 }
 
 #[tokio::test]
 async fn what_is_not_done_in_time_is_dropped() {
-    let mut door = Door::open(|_| {});
-    let mut client = door.client().await;
+    let mut server = TestServer::open(|_| {});
+    let mut client = server.client().await;
     client.send(get("/wait")).await;
-    assert!(matches!(door.told().await, Told::Waiting));
-    let mut reader = door.client().await;
+    assert!(matches!(server.next_event().await, HandlerEvent::Waiting));
+    let mut reader = server.client().await;
     reader.send(get("/events")).await;
-    let Told::Stream(sender) = door.told().await else { panic!("no stream") };
-    bounded(door.listening.stop(millis(50))).await;
-    assert!(matches!(bounded(door.told.recv()).await, Some(Told::Dropped)));
+    let HandlerEvent::Stream(sender) = server.next_event().await else { panic!("no stream") };
+    bounded(server.listening.stop(millis(50))).await;
+    assert!(matches!(bounded(server.events.recv()).await, Some(HandlerEvent::Dropped)));
     bounded(sender.closed()).await;
     assert_eq!(client.end().await, "");
-    assert_eq!(Arc::strong_count(&door.handler), 1);
+    assert_eq!(Arc::strong_count(&server.handler), 1);
 }
 
 #[tokio::test]
 async fn a_door_that_is_dropped_is_shut() {
-    let mut door = Door::open(|_| {});
-    let mut client = door.client().await;
+    let mut server = TestServer::open(|_| {});
+    let mut client = server.client().await;
     client.send(get("/wait")).await;
-    assert!(matches!(door.told().await, Told::Waiting));
-    drop(door.listening);
-    assert!(matches!(bounded(door.told.recv()).await, Some(Told::Dropped)));
+    assert!(matches!(server.next_event().await, HandlerEvent::Waiting));
+    drop(server.listening);
+    assert!(matches!(bounded(server.events.recv()).await, Some(HandlerEvent::Dropped)));
     assert_eq!(client.end().await, "");
 }
 

@@ -4,8 +4,8 @@ use super::*;
 
 #[tokio::test]
 async fn a_connection_is_used_again_and_requests_may_be_sent_ahead() {
-    let door = Door::open(|_| {});
-    let mut client = door.client().await;
+    let server = TestServer::open(|_| {});
+    let mut client = server.client().await;
     for body in ["", "one", "two"] {
         let answer = client.post("/a", body).await;
         assert_eq!((answer.status, answer.body), (200, format!("/a {body}")));
@@ -16,15 +16,15 @@ async fn a_connection_is_used_again_and_requests_may_be_sent_ahead() {
     for n in 0..40 {
         assert_eq!(client.answer().await.body, format!("/{n} {n}"));
     }
-    assert_eq!(door.listening.open(), 1);
+    assert_eq!(server.listening.open(), 1);
     drop(client);
-    door.until_open(0).await;
+    server.until_open(0).await;
 }
 
 #[tokio::test]
 async fn bodies_come_in_one_piece_however_they_are_sent() {
-    let door = Door::open(|_| {});
-    let mut client = door.client().await;
+    let server = TestServer::open(|_| {});
+    let mut client = server.client().await;
     let long = "x".repeat(LIMIT);
     assert_eq!(client.post("/a", &long).await.body, format!("/a {long}"));
     // In pieces, with a wait for what was answered before.
@@ -43,11 +43,11 @@ async fn bodies_come_in_one_piece_however_they_are_sent() {
 
 #[tokio::test]
 async fn connections_are_shared_out_and_stay_where_they_are() {
-    let door = Door::open(|_| {});
+    let server = TestServer::open(|_| {});
     let mut names = Vec::new();
     let mut clients = Vec::new();
     for _ in 0..4 {
-        let mut client = door.client().await;
+        let mut client = server.client().await;
         let name = client.get("/thread").await.body;
         assert_eq!(client.get("/thread").await.body, name);
         names.push(name);
@@ -59,21 +59,21 @@ async fn connections_are_shared_out_and_stay_where_they_are() {
 
 #[tokio::test]
 async fn a_client_that_asks_first_is_told_to_go_on_or_not() {
-    let door = Door::open(|_| {});
+    let server = TestServer::open(|_| {});
     let asking = |path: &str, length: usize| {
         format!(
             "POST {path} HTTP/1.1\r\nhost: x\r\ncontent-length: {length}\r\n\
              expect: 100-continue\r\n\r\n"
         )
     };
-    let mut client = door.client().await;
+    let mut client = server.client().await;
     client.send(asking("/a", 3)).await;
     assert_eq!(client.head().await, "HTTP/1.1 100 Continue\r\n\r\n");
     client.send("abc").await;
     assert_eq!(client.answer().await.body, "/a abc");
     client.send(asking("/refused", 3)).await;
     assert_eq!(client.answer().await.status, 403);
-    let mut client = door.client().await;
+    let mut client = server.client().await;
     client.send(asking("/a", LIMIT + 1)).await;
     assert_eq!(client.answer().await.status, 413);
     assert_eq!(client.end().await, "");
@@ -81,8 +81,8 @@ async fn a_client_that_asks_first_is_told_to_go_on_or_not() {
 
 #[tokio::test]
 async fn a_refused_request_costs_the_connection_only_if_its_body_is_not_there() {
-    let door = Door::open(|_| {});
-    let mut client = door.client().await;
+    let server = TestServer::open(|_| {});
+    let mut client = server.client().await;
     for body in ["", "small"] {
         let answer = client.post("/refused", body).await;
         assert_eq!((answer.status, answer.header("connection")), (403, None));
@@ -95,25 +95,25 @@ async fn a_refused_request_costs_the_connection_only_if_its_body_is_not_there() 
 
 #[tokio::test]
 async fn what_is_no_http_is_answered_and_ended() {
-    let door = Door::open(|_| {});
+    let server = TestServer::open(|_| {});
     for odd in ["\0\0\0\0\r\n\r\n", "GET / HTTP/1.1\r\nbad header\r\n\r\n", "GET /\r\n\r\n"] {
-        let mut client = door.client().await;
+        let mut client = server.client().await;
         client.send(odd).await;
         assert_eq!(client.answer().await.status, 400, "{odd:?}");
         assert_eq!(client.end().await, "");
     }
-    door.until_open(0).await;
+    server.until_open(0).await;
 }
 
 #[tokio::test]
 async fn a_panic_ends_one_connection() {
-    let door = Door::open(|settings| settings.threads = 1);
-    let mut other = door.client().await;
+    let server = TestServer::open(|settings| settings.threads = 1);
+    let mut other = server.client().await;
     assert_eq!(other.get("/a").await.status, 200);
-    let mut client = door.client().await;
+    let mut client = server.client().await;
     client.send(get("/panic")).await;
     assert_eq!(client.end().await, "");
-    door.until_open(1).await;
+    server.until_open(1).await;
     assert_eq!(other.get("/a").await.status, 200);
-    assert_eq!(door.client().await.get("/a").await.status, 200);
+    assert_eq!(server.client().await.get("/a").await.status, 200);
 }

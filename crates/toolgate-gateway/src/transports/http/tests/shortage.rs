@@ -21,8 +21,8 @@ fn a_shortage_of_handles_is_survived() {
 fn within() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
-        let door = Door::open(|_| {});
-        let mut first = door.client().await;
+        let server = TestServer::open(|_| {});
+        let mut first = server.client().await;
         assert_eq!(first.get("/a").await.status, 200);
         let limits = getrlimit(Resource::Nofile);
         setrlimit(Resource::Nofile, Rlimit { current: Some(64), ..limits }).unwrap();
@@ -31,11 +31,11 @@ fn within() {
         for _ in 0..3 {
             // One file descriptor for the client, and none to accept its connection.
             drop(taken.pop());
-            let mut last = door.client().await;
+            let mut last = server.client().await;
             let _gone = last.stream.write_all(get("/a").as_bytes()).await;
-            let told = last.end().await;
+            let refusal = last.end().await;
             // What was sent too early may cut it off.
-            assert!(told.is_empty() || told.starts_with("HTTP/1.1 503 "), "{told}");
+            assert!(refusal.is_empty() || refusal.starts_with("HTTP/1.1 503 "), "{refusal}");
             assert_eq!(first.get("/b").await.status, 200);
             drop(last);
             taken.extend(File::open("/dev/null"));
@@ -44,7 +44,7 @@ fn within() {
         // A refused client tries again.
         bounded(async {
             loop {
-                let mut client = door.client().await;
+                let mut client = server.client().await;
                 let _gone = client.stream.write_all(get("/a").as_bytes()).await;
                 while client.more().await > 0 && !client.read.ends_with(b"/a ") {}
                 if client.read.starts_with(b"HTTP/1.1 200 ") {

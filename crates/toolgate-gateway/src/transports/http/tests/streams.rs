@@ -2,10 +2,10 @@
 
 use super::*;
 
-async fn open(door: &mut Door) -> (Client, EventSender) {
-    let mut client = door.client().await;
+async fn open(server: &mut TestServer) -> (Client, EventSender) {
+    let mut client = server.client().await;
     client.send(get("/events")).await;
-    let Told::Stream(sender) = door.told().await else { panic!("no stream") };
+    let HandlerEvent::Stream(sender) = server.next_event().await else { panic!("no stream") };
     let head = client.head().await;
     assert!(head.contains("transfer-encoding: chunked\r\n"), "{head}");
     (client, sender)
@@ -13,8 +13,8 @@ async fn open(door: &mut Door) -> (Client, EventSender) {
 
 #[tokio::test]
 async fn events_arrive_as_they_are_sent_and_the_end_too() {
-    let mut door = Door::open(|settings| settings.idle = millis(50));
-    let (mut client, sender) = open(&mut door).await;
+    let mut server = TestServer::open(|settings| settings.idle = millis(50));
+    let (mut client, sender) = open(&mut server).await;
     for event in ["data: 1\n\n", "data: 2\n\n"] {
         sender.send(event.into()).await.unwrap();
         assert_eq!(client.take_until(b"\n\n\r\n").await, format!("9\r\n{event}\r\n"));
@@ -28,8 +28,8 @@ async fn events_arrive_as_they_are_sent_and_the_end_too() {
 
 #[tokio::test]
 async fn a_slow_client_makes_the_sender_wait_and_loses_nothing() {
-    let mut door = Door::open(|_| {});
-    let (mut client, sender) = open(&mut door).await;
+    let mut server = TestServer::open(|_| {});
+    let (mut client, sender) = open(&mut server).await;
     let size = 100_000;
     let event = |n: usize| Bytes::from(format!("{n:05}{}", "x".repeat(size - 5)));
     let mut sent = 0;
@@ -51,21 +51,21 @@ async fn a_slow_client_makes_the_sender_wait_and_loses_nothing() {
 
 #[tokio::test]
 async fn a_client_that_takes_nothing_is_given_up() {
-    let mut door = Door::open(|settings| settings.stalled = millis(200));
-    let (client, sender) = open(&mut door).await;
+    let mut server = TestServer::open(|settings| settings.stalled = millis(200));
+    let (client, sender) = open(&mut server).await;
     let event = Bytes::from(vec![b'x'; 100_000]);
     bounded(async { while sender.send(event.clone()).await.is_ok() {} }).await;
     drop(client);
     // So is one that does not read an answer.
-    let mut client = door.client().await;
+    let mut client = server.client().await;
     client.send(get("/large")).await;
-    door.until_open(0).await;
+    server.until_open(0).await;
 }
 
 #[tokio::test]
 async fn a_client_that_leaves_is_noticed_by_whoever_sends() {
-    let mut door = Door::open(|_| {});
-    let (client, sender) = open(&mut door).await;
+    let mut server = TestServer::open(|_| {});
+    let (client, sender) = open(&mut server).await;
     assert!(timeout(millis(50), sender.closed()).await.is_err());
     drop(client);
     bounded(sender.closed()).await;
@@ -74,11 +74,11 @@ async fn a_client_that_leaves_is_noticed_by_whoever_sends() {
 
 #[tokio::test]
 async fn a_client_that_leaves_ends_what_it_asked_for() {
-    let mut door = Door::open(|_| {});
-    let mut client = door.client().await;
+    let mut server = TestServer::open(|_| {});
+    let mut client = server.client().await;
     client.send(post("/wait", "body")).await;
-    assert!(matches!(door.told().await, Told::Waiting));
+    assert!(matches!(server.next_event().await, HandlerEvent::Waiting));
     drop(client);
-    assert!(matches!(door.told().await, Told::Dropped));
-    door.until_open(0).await;
+    assert!(matches!(server.next_event().await, HandlerEvent::Dropped));
+    server.until_open(0).await;
 }
