@@ -302,7 +302,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_process_that_nobody_waited_for_is_not_there() {
+    fn a_zombie_does_not_count_as_running() {
         let mut child = Command::new("sleep").arg("60").process_group(0).spawn().unwrap();
         let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw).unwrap();
         assert!(is_there(pid));
@@ -312,7 +312,7 @@ mod tests {
             assert!(Instant::now() < deadline, "a process that has ended is still there");
             std::thread::yield_now();
         }
-        assert!(signal_group(pid, Signal::TERM), "nobody has waited for it yet");
+        assert!(signal_group(pid, Signal::TERM), "its parent has not waited for it yet");
         child.wait().unwrap();
         assert!(!is_there(pid) && !signal_group(pid, Signal::TERM));
     }
