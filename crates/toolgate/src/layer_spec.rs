@@ -177,8 +177,8 @@ pub trait LayerTable: PartialEq + Sized {
         old == new
     }
 
-    /// Whether the table selects tools by their names. The gateway then refuses names that no server lists: a name that
-    /// is spelt differently must not reach a lenient server.
+    /// Whether the table selects tools by their names. The gateway then refuses names that no server lists, because a
+    /// server may accept other spellings of a name, which the selectors do not match.
     fn selects_tools(&self) -> bool {
         false
     }

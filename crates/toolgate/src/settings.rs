@@ -31,11 +31,12 @@ pub use tables::LayerTables;
 pub use tools::{NotOneTool, ToolSettings};
 
 crate::with_layer_tables! {
-    /// Everything that a chain is built from; the tables of single layers follow after the fields that are written out here.
-    /// [`Default`] is what `toolgate wrap` does without a config file, less the audit, whose place the program chooses.
+    /// All settings of a chain. The macro adds a field for the table of each layer after the fields below. [`Default`]
+    /// has the settings of `toolgate wrap` without a config file, except for the audit, whose place the program
+    /// chooses.
     #[derive(Clone, Debug, Default, PartialEq)]
     pub struct Settings {
-        /// Which layers, in which order.
+        /// The layers of the chain, and their order.
         pub chain: ChainOrder,
         /// The highest allowed tier; default: all tools are allowed.
         pub safety: Option<Tier>,
@@ -53,23 +54,24 @@ crate::with_layer_tables! {
         pub inactive_message: Option<String>,
         /// What happens to tools that the operator has not approved.
         pub new_tools: NewTools,
-        /// How long a server's lists are cached; until the server says that they changed if it is off. For gateways that ask
-        /// servers for their tools.
+        /// How long a gateway caches the lists of a server. If it is off, the gateway caches them until the server
+        /// announces a change.
         pub cache_ttl: Switch<Duration>,
         /// `[policies]`, by name.
         pub policies: BTreeMap<String, PolicyConfig>,
         /// The policy of the namespace.
         pub policy: Option<String>,
-        /// Policies of single principals, on top.
+        /// Policies of single principals, which apply in addition to the policy of the namespace.
         pub principals: Vec<(PrincipalPattern, String)>,
         /// `scopes` and `grants` of the namespace, and `MCP_SCOPES`.
         pub granted: Granted,
         /// The folder that relative paths in settings start from.
         pub folder: PathBuf,
-        /// The part of `[telemetry]` that the layer reads; it needs instruments too, which the program provides.
+        /// The part of `[telemetry]` that the layer reads. The layer also needs instruments, which the program
+        /// provides.
         pub telemetry: TelemetryConfig,
-        /// `[layers.NAME]`: settings of layers that the program registers in [`Parts::layers`](crate::stack::Parts::layers),
-        /// by the name of the layer.
+        /// `[layers.NAME]`: settings of layers that the program registers in
+        /// [`Parts::layers`](crate::stack::Parts::layers), by the name of the layer.
         pub layers: BTreeMap<String, serde_json::Value>,
     }
 }
@@ -291,8 +293,8 @@ impl Settings {
             .with_categories(categories.collect())
     }
 
-    /// Whether a setting selects tools by their names. A gateway then refuses names that no server lists: a name that is
-    /// spelt differently must not reach a lenient server.
+    /// Whether a setting selects tools by their names. A gateway then refuses names that no server lists, because a
+    /// server may accept other spellings of a name, which the selectors do not match.
     #[must_use]
     pub fn names_tools(&self) -> bool {
         !self.tools.is_empty()
@@ -304,8 +306,7 @@ impl Settings {
             || self.layer_tables().select_tools()
     }
 
-    /// What the response limit is set to, or `None` when nothing is limited: neither all results nor
-    /// those of a single tool.
+    /// The settings of `response_limit`. `None` if neither all results nor those of a single tool are limited.
     pub(crate) fn response_limit(&self) -> Option<ResponseLimitConfig> {
         let bytes = match self.limits.response_bytes.get() {
             Some(bytes) => bytes,

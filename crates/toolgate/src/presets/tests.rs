@@ -1,4 +1,4 @@
-//! Presets: each in its own order, and nothing unclear opens a door.
+//! Presets: tests of their orders and variables; an invalid variable never allows more.
 
 use std::time::Duration;
 
@@ -41,7 +41,7 @@ fn every_place_is_that_of_a_layer_and_no_layer_is_missing() {
 }
 
 #[test]
-fn each_seed_finds_its_own_order() {
+fn each_preset_has_its_own_order() {
     let own = |preset: Preset| preset.own_layers().collect::<Vec<_>>();
     assert_eq!(
         own(Preset::Libtmux),
@@ -72,7 +72,7 @@ fn each_seed_finds_its_own_order() {
 }
 
 #[test]
-fn what_a_preset_does_not_heed_is_refused() {
+fn confirm_is_refused_in_the_libtmux_preset() {
     // A person would be asked about calls that the tier then denies.
     let mut libtmux = settings(Preset::Libtmux);
     libtmux.confirm = Some(preconditions::ConfirmConfig {
@@ -97,7 +97,7 @@ fn read(
 }
 
 #[test]
-fn libtmux_reads_its_tier_and_falls_back_to_the_one_that_allows_least() {
+fn libtmux_reads_its_tier_and_falls_back_to_readonly() {
     let tier = |value| read(Preset::Libtmux, &[("LIBTMUX_SAFETY", value)]).unwrap();
     assert_eq!(read(Preset::Libtmux, &[]).unwrap().0.safety, Some(Tier::Mutating));
     assert_eq!(tier("destructive").0.safety, Some(Tier::Destructive));
@@ -110,7 +110,7 @@ fn libtmux_reads_its_tier_and_falls_back_to_the_one_that_allows_least() {
 }
 
 #[test]
-fn mcp_core_stays_dry_unless_somebody_says_false() {
+fn mcp_core_only_previews_unless_the_variable_is_false() {
     let dry = |variables: &[(&str, &str)]| {
         read(Preset::McpCore, variables).map(|(settings, _)| settings.confirm.unwrap().mode())
     };

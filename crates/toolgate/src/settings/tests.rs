@@ -1,4 +1,4 @@
-//! Settings as people write them, and the sentences for what they got wrong.
+//! Settings: tests of valid config text, and of the error messages for invalid text.
 
 use serde::de::DeserializeOwned;
 

@@ -1,4 +1,4 @@
-//! The stack: what the settings say is what is built, or the start is refused.
+//! The stack: tests that it builds the chain that the settings describe, or refuses to start.
 
 use super::*;
 use crate::{
@@ -94,7 +94,7 @@ fn refused(settings: &Settings) -> String {
 }
 
 #[test]
-fn by_default_results_are_bounded_errors_told_and_calls_end() {
+fn the_default_chain_limits_results_renders_errors_and_cancels_calls() {
     let stack = build(&Settings::default()).unwrap();
     let expected =
         ["response-limit", "errors-to-results", "filter", "policy", "preconditions", "timeout"];
@@ -103,7 +103,7 @@ fn by_default_results_are_bounded_errors_told_and_calls_end() {
 }
 
 #[test]
-fn the_default_order_is_the_one_that_is_written_down() {
+fn the_default_order_is_the_order_in_the_table() {
     let stack = build_with(&everything(), with_log()).unwrap();
     assert_eq!(names(&stack), order());
     assert!(stack.audit.is_some());
@@ -190,7 +190,7 @@ fn a_listed_layer_that_is_off_is_refused() {
 }
 
 #[test]
-fn a_setting_that_no_layer_would_heed_is_refused() {
+fn a_setting_without_its_layer_is_refused() {
     let selector = || "main/*".parse().unwrap();
     let limited = ToolSettings { response_bytes: Some(5000), ..ToolSettings::default() };
     let scoped = ToolSettings { scopes: Some(Vec::new()), ..ToolSettings::default() };
@@ -291,7 +291,7 @@ fn tiers_come_from_the_settings_of_tools() {
 
 #[cfg(all(feature = "telemetry", feature = "validate"))]
 #[test]
-fn telemetry_stands_outside_whatever_refuses_and_is_not_left_out() {
+fn telemetry_stands_outside_layers_that_refuse_and_is_not_left_out() {
     let chain = |layers: &[&str]| {
         let settings = Settings { chain: listed(layers), ..everything() };
         let parts = Parts { log: None, trail: None, ..with_log() };
@@ -313,7 +313,7 @@ fn telemetry_stands_outside_whatever_refuses_and_is_not_left_out() {
 }
 
 #[test]
-fn an_audit_that_announces_calls_needs_its_second_layer() {
+fn an_audit_with_intents_needs_the_layer_audit_intent() {
     let listed = listed(&["errors-to-results", "audit"]);
     let with = |audit| build(&Settings { chain: listed.clone(), audit, ..Settings::default() });
     assert!(with(to_stderr()).is_ok(), "by default it is a matter of the chain");
@@ -331,7 +331,7 @@ fn an_audit_that_announces_calls_needs_its_second_layer() {
 }
 
 #[test]
-fn nothing_that_refuses_stands_inside_an_intent() {
+fn no_layer_that_refuses_stands_inside_audit_intent() {
     let moved = |before: &str| {
         let mut order = order();
         order.retain(|name| *name != "audit-intent");

@@ -58,7 +58,7 @@ pub struct Retry {
 }
 
 impl Retry {
-    /// With these settings.
+    /// Creates the layer with these settings.
     #[must_use]
     pub fn new(mut config: RetryConfig) -> Self {
         for message in &mut config.messages {
