@@ -142,7 +142,7 @@ impl From<&Row> for WindowInfo {
 
 /// A pane.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
-#[expect(clippy::struct_excessive_bools, reason = "the original's fields")]
+#[expect(clippy::struct_excessive_bools, reason = "fields of libtmux-mcp")]
 pub struct PaneInfo {
     /// As `%1`.
     pub pane_id: String,

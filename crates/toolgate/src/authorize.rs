@@ -151,7 +151,7 @@ impl<A: Authorize> Middleware for A {
         let mut steps = Steps::default();
         let mut access = ToolAccess { tool: call.tool(), call: Some(call), steps: &mut steps };
         let decision = self.decide(cx, &mut access);
-        let decision = decision.as_ref().map(|()| ()).map_err(Denial::failure);
+        let decision = decision.as_ref().copied().map_err(Denial::failure);
         let (rule, why) = self.reason(cx, &access, decision);
         Some(Explained { allowed: decision.is_ok(), asks: false, rule, why })
     }

@@ -21,6 +21,7 @@ use crate::{
 #[derive(Clone)]
 pub struct Chain(Arc<Layers>);
 
+#[expect(clippy::struct_excessive_bools, reason = "each is a separate fact")]
 struct Layers {
     infos: Vec<Info>,
     calls: Vec<Arc<dyn Layer>>,

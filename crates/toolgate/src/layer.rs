@@ -319,6 +319,7 @@ pub(crate) trait Layer: Send + Sync {
 
 /// Name and settings of a layer in a chain.
 #[derive(Clone, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a separate fact")]
 pub struct Info {
     /// The layer's name.
     pub name: &'static str,

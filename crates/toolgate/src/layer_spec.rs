@@ -173,6 +173,7 @@ impl<E: std::error::Error> From<E> for BadSettings {
 pub trait LayerTable: PartialEq + Sized {
     /// Whether the change from `old` to `new` certainly only narrows what callers may do. Any other change waits until
     /// the operator applies it.
+    #[must_use]
     fn narrows(old: Option<&Self>, new: Option<&Self>) -> bool {
         old == new
     }

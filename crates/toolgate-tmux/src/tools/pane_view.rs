@@ -77,7 +77,7 @@ async fn find_pane_by_position(
 
 /// The state and the screen of a pane.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
-#[expect(clippy::struct_excessive_bools, reason = "the original's fields")]
+#[expect(clippy::struct_excessive_bools, reason = "fields of libtmux-mcp")]
 struct Snapshot {
     pane_id: String,
     content: String,

@@ -75,7 +75,7 @@ enum WaitOutcome {
     Timeout,
 }
 
-#[expect(clippy::struct_excessive_bools, reason = "the original's fields")]
+#[expect(clippy::struct_excessive_bools, reason = "fields of libtmux-mcp")]
 #[derive(Serialize, JsonSchema)]
 struct WaitForText {
     found: bool,

@@ -128,7 +128,7 @@ impl Seal {
     }
 }
 
-/// ChainLine lines that are ready to be written.
+/// Lines of the chain that are ready to be written.
 #[derive(Default)]
 pub(super) struct ChainedLines {
     pub(super) bytes: Vec<u8>,

@@ -122,6 +122,7 @@ pub(super) const DETECTORS: &[Detector] = detectors! {
         r#"(?<keep>://[^\x00-\x20/:@?\#"'<>\\`]*:)[^\x00-\x20/@"'<>\\`]{3,}(?<after>@)"#;
 };
 
-/// The patterns of `defaults = true`, those of MetaMCP's documentation. They ignore case and write the name in lower case.
+/// The patterns of `defaults = true`, from the documentation of `MetaMCP`. They ignore case and write the name in lower
+/// case.
 pub(super) const DEFAULTS: &[(&str, &str)] =
     &[(r"(?i)api_key=\w+", "api_key=***"), (r"(?i)password=\w+", "password=***")];

@@ -25,7 +25,7 @@ fn layer(text: &str) -> Validate {
     Validate::new(&config(text), Path::new(".")).unwrap()
 }
 
-/// The example of MetaMCP's documentation: a file under one folder, and a request with two methods.
+/// The example of the documentation of `MetaMCP`: a file under one folder, and a request with two methods.
 fn metamcp_example() -> Validate {
     layer(
         r#"
