@@ -2,9 +2,9 @@
 
 use crate::layer_spec::LayerSpec;
 
-/// Hands the table of built-in layers to the macro that the input names: outermost layer first, each by the declaration
-/// in its folder, and with its tables of the config file, which become fields of
-/// [`Settings`](crate::settings::Settings) and of the file's types.
+/// Calls the macro that the input names with the table of built-in layers, outermost layer first. Each line has the
+/// declaration of a layer, from its folder, and the tables of the layer in the config file. These tables become fields
+/// of [`Settings`](crate::settings::Settings) and of the types of the config file.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! layers {

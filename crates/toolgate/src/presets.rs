@@ -25,7 +25,7 @@ type Place = (&'static str, &'static str);
 /// The other system does not have the layer. The layer is active if the config or a request uses it.
 const SHARED: &str = "added by toolgate";
 
-/// How a preset's order differs from the default order.
+/// The differences between the order of a preset and the default order.
 struct Differences {
     /// The layers that the other system has too, with the reason for each place.
     own: &'static [Place],

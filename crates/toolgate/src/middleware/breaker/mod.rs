@@ -192,7 +192,7 @@ impl Drop for Passage<'_> {
     }
 }
 
-/// What the outcome says about the server.
+/// Whether the outcome counts as a success or a failure of the server, or as neither.
 fn ending(outcome: &Outcome) -> CallEnd {
     match outcome.failure().map(Failure::code) {
         Some(
