@@ -12,7 +12,7 @@ use toolgate::{
     stack::{Stack, StackError},
 };
 
-use crate::{config::Trigger, records::store_records::needs_no_store};
+use crate::{config::Trigger, records::store_records::refuse_without_store};
 
 /// The rule files that settings name (policies, schemas), with their content.
 pub(crate) type RuleFiles = Vec<(PathBuf, Option<Vec<u8>>)>;
@@ -66,7 +66,7 @@ impl ActiveChain {
         trigger: Trigger,
     ) -> Result<Change, String> {
         if !has_store {
-            needs_no_store(&settings).map_err(|error| error.to_string())?;
+            refuse_without_store(&settings).map_err(|error| error.to_string())?;
         }
         if settings.audit.otlp && !self.settings.audit.otlp {
             return Err("`audit.otlp` takes effect after a restart".to_owned());

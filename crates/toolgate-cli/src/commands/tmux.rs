@@ -230,7 +230,7 @@ async fn serve(
     parts.approvals = approvals::in_state_folder(&approvals::Scope::Tmux(tmux.socket()));
     let listed = tmux.names().map(|name| ToolId::new(NAME, name)).collect();
     let (governed, stack) = tmux.governed_with(&settings, parts, chain_args.namespace())?;
-    sinks.meet(chain_args.namespace(), &stack, listed).await;
+    sinks.approve_first_list(chain_args.namespace(), &stack, listed).await;
     let message_bytes = settings.limits.message_bytes;
     let mut active = ActiveChain::new(stack, settings);
     let _announced = chain_args.announce();

@@ -1,4 +1,4 @@
-//! What a person decides, by the id that they type.
+//! Applies the decision of a person to the request whose id they type.
 
 use std::io;
 
@@ -9,7 +9,7 @@ use super::{ApprovalFolder, ApprovalRecord, ApprovalState, folder, now_ms};
 pub enum Verdict {
     /// The call may run, once.
     Approve,
-    /// It may not, for this reason.
+    /// The call may not run, for this reason.
     Deny(Option<String>),
 }
 
@@ -20,7 +20,7 @@ pub enum CannotDecide {
     /// No request has this id.
     #[error("there is no approval `{0}`: `toolgate approvals` lists the calls that wait")]
     Unknown(String),
-    /// Several have ids that begin so.
+    /// Several ids begin with the typed text.
     #[error("`{typed}` is the beginning of several ids: {ids}; type more of the one you mean")]
     Ambiguous {
         /// What was typed.
@@ -28,10 +28,10 @@ pub enum CannotDecide {
         /// The ids.
         ids: String,
     },
-    /// Nobody decided in time.
+    /// The request or its decision has expired.
     #[error("`{0}` has expired: the agent has to repeat the call for a new request")]
     Expired(String),
-    /// It was decided before.
+    /// A person already decided the request.
     #[error("`{id}` was already {what} by {by}")]
     Decided {
         /// The id.
@@ -41,7 +41,7 @@ pub enum CannotDecide {
         /// Who decided.
         by: String,
     },
-    /// It was approved, and the call ran.
+    /// The request was approved, and the call has used the approval.
     #[error(
         "`{0}` was already approved, and the call was already run: each approval runs one call"
     )]
@@ -57,7 +57,7 @@ pub enum CannotDecide {
 }
 
 impl ApprovalFolder {
-    /// Decides the request of this id, or the only one whose id begins so.
+    /// Decides the request with this id, or the only request whose id begins with the typed text.
     pub fn decide(
         &self,
         typed: &str,
@@ -89,7 +89,7 @@ impl ApprovalFolder {
     }
 }
 
-/// The one that is meant. Those that still wait come first: a person types what a list showed.
+/// The record with the typed id or beginning of an id. Pending records have precedence over closed ones.
 fn find<'a>(
     records: &'a [ApprovalRecord],
     typed: &str,

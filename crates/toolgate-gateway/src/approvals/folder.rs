@@ -1,4 +1,4 @@
-//! The folder of approvals: private to one user, changed under a lock, each change durable.
+//! The folder of approvals. It is private to one user, is changed under a lock, and each change is durable.
 
 use std::{
     fs::{DirBuilder, File, OpenOptions},
@@ -11,21 +11,21 @@ use rustix::fs::{FlockOperation, OFlags};
 
 use super::record::{ApprovalRecord, Key, hex};
 
-/// Where the key is.
+/// The name of the file with the key.
 const KEY: &str = "key";
-/// What is locked.
+/// The name of the lock file.
 const LOCK: &str = "lock";
-/// What a record's name ends with.
+/// The ending of a record's file name.
 const ENDING: &str = ".approval";
-/// What the name of a file ends with that is being written.
+/// The ending of the name of a file that is being written.
 const UNFINISHED: &str = ".new";
-/// The characters of ids: none that look alike.
+/// The characters of ids, without those that look alike.
 const ALPHABET: &[u8; 32] = b"23456789abcdefghijkmnpqrstuvwxyz";
-const ID: usize = 8;
-/// A record is smaller; what is larger is none of ours.
-const LARGEST: u64 = 256 * 1024;
+const ID_LENGTH: usize = 8;
+/// The most bytes that are read of a file. Records of toolgate are smaller.
+const MAX_RECORD_BYTES: u64 = 256 * 1024;
 
-/// A folder that nobody else changes as long as this lives.
+/// The folder while this process holds its lock: no other process changes it.
 pub(super) struct LockedFolder {
     path: PathBuf,
     folder: File,
@@ -33,7 +33,7 @@ pub(super) struct LockedFolder {
     _lock: File,
 }
 
-/// Opens the folder and takes its lock. `None` where it does not exist and is not to be made.
+/// Opens the folder and takes its lock. `None` if it does not exist and `make` is false.
 pub(super) fn lock(path: &Path, make: bool) -> io::Result<Option<LockedFolder>> {
     if make {
         DirBuilder::new().recursive(true).mode(0o700).create(path)?;
@@ -43,15 +43,15 @@ pub(super) fn lock(path: &Path, make: bool) -> io::Result<Option<LockedFolder>> 
         Err(error) if error.kind() == io::ErrorKind::NotFound && !make => return Ok(None),
         Err(error) => return Err(error),
     };
-    private(&folder, "the folder")?;
-    let lock = private_file(&path.join(LOCK), true)?;
+    check_private(&folder, "the folder")?;
+    let lock = open_private(&path.join(LOCK), true)?;
     rustix::fs::flock(&lock, FlockOperation::LockExclusive)?;
     let key = key(path, &folder)?;
     Ok(Some(LockedFolder { path: path.to_owned(), folder, key, _lock: lock }))
 }
 
-/// Only its user may read or write it.
-fn private(file: &File, what: &str) -> io::Result<()> {
+/// Refuses a file or folder that belongs to another user, or to which others have access.
+fn check_private(file: &File, what: &str) -> io::Result<()> {
     let about = file.metadata()?;
     let own = rustix::process::geteuid().as_raw();
     if about.uid() != own {
@@ -69,21 +69,21 @@ fn private(file: &File, what: &str) -> io::Result<()> {
     Ok(())
 }
 
-fn private_file(path: &Path, make: bool) -> io::Result<File> {
+fn open_private(path: &Path, make: bool) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.read(true).write(make).create(make).truncate(false).mode(0o600);
-    // A link, or a pipe that nobody writes to, is none of ours.
+    // toolgate creates no links and no pipes: refuse a link, and do not block on a pipe.
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
     let file = options.custom_flags(flags.bits().cast_signed()).open(path)?;
-    private(&file, "the file")?;
+    check_private(&file, "the file")?;
     Ok(file)
 }
 
-/// The key, made when it is first needed.
+/// Reads the key, or creates it if there is none.
 fn key(path: &Path, folder: &File) -> io::Result<Key> {
     let place = path.join(KEY);
     let mut key = Key::default();
-    match private_file(&place, false) {
+    match open_private(&place, false) {
         Ok(file) => {
             let mut bytes = Vec::new();
             file.take(64).read_to_end(&mut bytes)?;
@@ -99,7 +99,7 @@ fn key(path: &Path, folder: &File) -> io::Result<Key> {
     }
 }
 
-/// Writes a file so that, whatever happens, either the old or the new one is there.
+/// Replaces a file atomically: after a crash either the old or the new file exists.
 fn replace(path: &Path, folder: &File, name: &str, bytes: &[u8]) -> io::Result<()> {
     let mut salt = [0; 8];
     getrandom::fill(&mut salt).map_err(io::Error::other)?;
@@ -123,7 +123,7 @@ impl LockedFolder {
         &self.key
     }
 
-    /// All records, oldest first. What is not ours, or was changed, is left out and told.
+    /// All records, oldest first. A file that toolgate did not write, or that was changed, is left out with a warning.
     pub(super) fn records(&self) -> io::Result<Vec<ApprovalRecord>> {
         let mut records = Vec::new();
         for entry in std::fs::read_dir(&self.path)? {
@@ -142,7 +142,7 @@ impl LockedFolder {
                     }
                 }
             } else if name.ends_with(UNFINISHED) {
-                // A process was killed while it wrote: nobody else writes while the lock is ours.
+                // A process was killed while it wrote this file: only the holder of the lock writes.
                 let _ = std::fs::remove_file(self.path.join(name));
             }
         }
@@ -155,27 +155,27 @@ impl LockedFolder {
     }
 
     fn read(&self, id: &str) -> io::Result<Option<ApprovalRecord>> {
-        let file = private_file(&self.place(id), false)?;
+        let file = open_private(&self.place(id), false)?;
         let mut bytes = Vec::new();
-        file.take(LARGEST).read_to_end(&mut bytes)?;
+        file.take(MAX_RECORD_BYTES).read_to_end(&mut bytes)?;
         Ok(ApprovalRecord::from_bytes(&bytes, id, &self.key))
     }
 
-    /// Writes a record, over the one that was there.
+    /// Writes a record, and replaces the previous one with the same id.
     pub(super) fn write(&self, record: &ApprovalRecord) -> io::Result<()> {
         let bytes = record.to_bytes(&self.key).map_err(io::Error::other)?;
         replace(&self.path, &self.folder, &format!("{}{ENDING}", record.id), &bytes)
     }
 
     pub(super) fn remove(&self, record: &ApprovalRecord) {
-        // One that stays is removed the next time.
+        // If this fails, the record is removed the next time.
         let _ = std::fs::remove_file(self.place(&record.id));
     }
 
     /// An id that no record has.
     pub(super) fn new_id(&self) -> io::Result<String> {
         loop {
-            let mut bytes = [0; ID];
+            let mut bytes = [0; ID_LENGTH];
             getrandom::fill(&mut bytes).map_err(io::Error::other)?;
             let digit = |byte: &u8| ALPHABET.get(usize::from(byte % 32)).map(|c| char::from(*c));
             let id: String = bytes.iter().filter_map(digit).collect();

@@ -1,8 +1,8 @@
 //! Approvals by a person outside of the client, kept as files in the state folder.
 //!
-//! Every toolgate process of a user shares one folder, so `toolgate approvals` finds what any of them waits for, and
-//! nothing is lost when one is killed. Changes are made under one lock and are durable before anybody acts on them: an
-//! approval is marked as used before its call runs, so it runs at most one call in at most one process.
+//! All toolgate processes of a user share one folder, so `toolgate approvals` lists the pending requests of all of them,
+//! and no request is lost if a process is killed. A process changes the folder under one lock, and acts on a change only
+//! after it is durable: an approval is marked as used before its call runs, so it runs at most one call in one process.
 
 mod decide;
 mod folder;
@@ -32,40 +32,40 @@ use self::{
 };
 use crate::process::child::ServerCommand;
 
-/// The largest preview of arguments that is kept.
+/// The most bytes of arguments that a request may contain.
 const MAX_PREVIEW_BYTES: usize = 64 * 1024;
-/// How long what was decided, used or has expired is kept, for clear answers to late commands.
+/// How long a record is kept after it was used or has expired, so that late commands get a clear message.
 const RETENTION_MS: i64 = 60 * 60 * 1000;
-/// How many of those are kept of one principal.
+/// The most of these closed records that are kept for one principal.
 const MAX_CLOSED_RECORDS: usize = 64;
-/// How long another process may hold the lock.
+/// How long a call waits for the lock.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The approvals of this user.
 #[derive(Clone, Debug)]
 pub struct ApprovalFolder {
     path: PathBuf,
-    /// What tells this deployment from others that have servers and tools of the same names.
+    /// Distinguishes this deployment from others whose servers and tools have the same names.
     scope: Arc<str>,
     /// One call at a time waits for the lock of the folder.
     turn: Arc<tokio::sync::Mutex<()>>,
 }
 
 impl ApprovalFolder {
-    /// The approvals in this state folder. Nothing is read or made before the first of them.
+    /// The approvals in this state folder. Reads and creates nothing until the first request.
     #[must_use]
     pub fn new(state: &Path, scope: &str) -> Self {
         let path = state.join("approvals");
         Self { path, scope: scope.into(), turn: Arc::default() }
     }
 
-    /// Where they are.
+    /// The path of the folder.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// All of them, oldest first: pending ones, and others that are kept for a while.
+    /// All records, oldest first: those that are pending, and closed ones that are still kept.
     pub fn list(&self) -> io::Result<Vec<ApprovalRecord>> {
         match folder::lock(&self.path, false)? {
             Some(folder) => folder.records(),
@@ -73,7 +73,7 @@ impl ApprovalFolder {
         }
     }
 
-    async fn answer(&self, request: &ApprovalRequest) -> Result<Decision, ApprovalError> {
+    async fn decision(&self, request: &ApprovalRequest) -> Result<Decision, ApprovalError> {
         let bytes = request.arguments.to_string().len();
         if bytes > MAX_PREVIEW_BYTES {
             return Err(ApprovalError::TooLarge { bytes, most: MAX_PREVIEW_BYTES });
@@ -82,22 +82,25 @@ impl ApprovalFolder {
         let turn = tokio::time::timeout(LOCK_TIMEOUT, Arc::clone(&self.turn).lock_owned());
         let turn = turn.await.map_err(|_| slow())?;
         let (own, request) = (self.clone(), request.clone());
-        // Whoever takes the lock keeps its turn: a call that is given up leaves one thread waiting at most.
-        let asked = tokio::task::spawn_blocking(move || {
-            let answer = own.ask(&request);
+        // The thread owns the turn: if the caller stops waiting, at most one thread still waits for the lock.
+        let found = tokio::task::spawn_blocking(move || {
+            let found = own.find_or_create(&request);
             drop(turn);
-            answer
+            found
         });
-        let asked = tokio::time::timeout(LOCK_TIMEOUT, asked).await.map_err(|_| slow())?;
-        let asked = asked.map_err(|error| ApprovalError::Unavailable(error.to_string()))?;
-        asked.unwrap_or_else(|error| {
+        let found = tokio::time::timeout(LOCK_TIMEOUT, found).await.map_err(|_| slow())?;
+        let found = found.map_err(|error| ApprovalError::Unavailable(error.to_string()))?;
+        found.unwrap_or_else(|error| {
             let path = self.path.display();
             Err(ApprovalError::Unavailable(format!("`{path}`: {error}")))
         })
     }
 
-    /// Looks for the call, uses up its approval, or makes a request of it.
-    fn ask(&self, request: &ApprovalRequest) -> io::Result<Result<Decision, ApprovalError>> {
+    /// Returns the decision of the call's record and marks an approval as used, or creates a pending record.
+    fn find_or_create(
+        &self,
+        request: &ApprovalRequest,
+    ) -> io::Result<Result<Decision, ApprovalError>> {
         let Some(folder) = folder::lock(&self.path, true)? else {
             return Err(io::ErrorKind::NotFound.into());
         };
@@ -105,14 +108,14 @@ impl ApprovalFolder {
         let call = hex(&tag(folder.key(), b"call", &[self.scope.as_bytes(), &request.call]));
         let records = folder.records()?;
         if let Some(found) = records.iter().find(|one| one.call == call && one.is_live(now)) {
-            return answer_of(&folder, found.clone(), now).map(Ok);
+            return decision_of(&folder, found.clone(), now).map(Ok);
         }
         let of_principal = |one: &&ApprovalRecord| one.principal == request.principal;
         let pending = records.iter().filter(of_principal).filter(|one| one.is_pending(now)).count();
         if pending >= request.max_pending {
             return Ok(Err(ApprovalError::Full(request.max_pending)));
         }
-        tidy(&folder, &records, &request.principal, now);
+        remove_closed(&folder, &records, &request.principal, now);
         let ttl_ms = i64::try_from(request.ttl.as_millis()).unwrap_or(i64::MAX);
         let record = ApprovalRecord {
             id: folder.new_id()?,
@@ -146,8 +149,12 @@ impl ApprovalFolder {
     }
 }
 
-/// What a live record says. An approval is marked as used before anybody hears of it.
-fn answer_of(folder: &LockedFolder, mut record: ApprovalRecord, now: i64) -> io::Result<Decision> {
+/// The decision of a live record. An approval is marked as used before it is returned.
+fn decision_of(
+    folder: &LockedFolder,
+    mut record: ApprovalRecord,
+    now: i64,
+) -> io::Result<Decision> {
     let decided = |record: &ApprovalRecord| DecisionInfo {
         id: record.id.clone(),
         by: record.by.clone().unwrap_or_default(),
@@ -171,8 +178,8 @@ fn answer_of(folder: &LockedFolder, mut record: ApprovalRecord, now: i64) -> io:
     })
 }
 
-/// Removes what was kept long enough, and what one principal has too much of.
-fn tidy(folder: &LockedFolder, records: &[ApprovalRecord], principal: &str, now: i64) {
+/// Removes closed records after `RETENTION_MS`, and the oldest ones of a principal that has too many.
+fn remove_closed(folder: &LockedFolder, records: &[ApprovalRecord], principal: &str, now: i64) {
     let over = |one: &&ApprovalRecord| !one.is_live(now);
     for record in records.iter().filter(over) {
         if now.saturating_sub(record.expires_ms) > RETENTION_MS {
@@ -186,13 +193,13 @@ fn tidy(folder: &LockedFolder, records: &[ApprovalRecord], principal: &str, now:
     }
 }
 
-/// What tells one deployment from another: an approval for one is worth nothing in the other, though servers, tools
-/// and callers may have the same names in both.
+/// The identity of a deployment. An approval is valid in its own deployment only, even if another one has servers, tools
+/// and callers of the same names.
 #[derive(Debug)]
 pub enum Scope<'a> {
-    /// One server, by how it is started.
+    /// One server, identified by its command, variables and folder.
     Server(&'a ServerCommand),
-    /// All servers of a config file, or of the current folder without one.
+    /// All servers of a config file; without one, identified by the current folder.
     Config(&'a Path),
     /// The tmux server behind this socket.
     Tmux(&'a dyn std::fmt::Debug),
@@ -215,7 +222,7 @@ impl Scope<'_> {
     }
 }
 
-/// The approvals in the state folder, for a chain of this scope. `None` where there is no state folder.
+/// The approvals in the state folder, for a chain of this scope. `None` if there is no state folder.
 #[must_use]
 pub fn in_state_folder(scope: &Scope<'_>) -> Option<Arc<dyn Approvals>> {
     let state = crate::config::environment::state_folder()?;
@@ -227,7 +234,7 @@ impl Approvals for ApprovalFolder {
         &'a self,
         request: &'a ApprovalRequest,
     ) -> Boxed<'a, Result<Decision, ApprovalError>> {
-        Box::pin(self.answer(request))
+        Box::pin(self.decision(request))
     }
 
     fn wait<'a>(
@@ -240,8 +247,8 @@ impl Approvals for ApprovalFolder {
             let unavailable = |error: notify::Error| ApprovalError::Unavailable(error.to_string());
             let mut watch = self.watch().map_err(unavailable)?;
             loop {
-                // Asked after the watch began: no decision falls between.
-                let decision = self.answer(request).await?;
+                // Read after the watch began, so that no decision is missed.
+                let decision = self.decision(request).await?;
                 if !matches!(decision, Decision::Pending { .. }) {
                     return Ok(decision);
                 }

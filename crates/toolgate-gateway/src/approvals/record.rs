@@ -1,4 +1,4 @@
-//! One approval as it is kept: a line of JSON, and a line that authenticates it.
+//! The file format of a record: a line of JSON, and a line with its authentication tag.
 
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use serde::{Deserialize, Serialize};
@@ -73,19 +73,19 @@ pub struct ApprovalRecord {
 }
 
 impl ApprovalRecord {
-    /// Whether it still means something: pending, approved or denied, and not expired.
+    /// Whether the record still applies to calls: it is pending, approved or denied, and has not expired.
     #[must_use]
     pub fn is_live(&self, now_ms: i64) -> bool {
         self.state != ApprovalState::Used && now_ms < self.expires_ms
     }
 
-    /// Whether a person can still decide it.
+    /// Whether a person can still decide the request.
     #[must_use]
     pub fn is_pending(&self, now_ms: i64) -> bool {
         self.state == ApprovalState::Pending && self.is_live(now_ms)
     }
 
-    /// The two lines.
+    /// The two lines of the file.
     pub(super) fn to_bytes(&self, key: &Key) -> serde_json::Result<Vec<u8>> {
         let mut bytes = serde_json::to_vec(self)?;
         let tag = hex(&tag(key, b"record", &[&bytes]));
@@ -95,23 +95,23 @@ impl ApprovalRecord {
         Ok(bytes)
     }
 
-    /// Reads the two lines; `None` for what this key did not authenticate, or not for this id.
+    /// Reads the two lines; `None` if the tag is not valid for this key, or if the record has another id.
     pub(super) fn from_bytes(bytes: &[u8], id: &str, key: &Key) -> Option<Self> {
         let text = std::str::from_utf8(bytes).ok()?.strip_suffix('\n')?;
-        let (json, told) = text.rsplit_once('\n')?;
+        let (json, found) = text.rsplit_once('\n')?;
         let own = hex(&tag(key, b"record", &[json.as_bytes()]));
-        if !bool::from(subtle::ConstantTimeEq::ct_eq(own.as_bytes(), told.as_bytes())) {
+        if !bool::from(subtle::ConstantTimeEq::ct_eq(own.as_bytes(), found.as_bytes())) {
             return None;
         }
-        // A copy under another name would be an approval of its own.
+        // A copy under another file name must not count as a second approval.
         serde_json::from_str(json).ok().filter(|record: &Self| record.id == id)
     }
 }
 
-/// An authentication tag. Parts have their lengths, so that no two lists of parts are the same.
+/// An authentication tag. It includes the length of each part, so that different lists of parts have different tags.
 pub(super) fn tag(key: &Key, purpose: &[u8], parts: &[&[u8]]) -> [u8; 32] {
     let mut out = [0; 32];
-    // A key of 32 bytes is always taken.
+    // HMAC accepts a key of any length, so this cannot fail.
     if let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(key) {
         mac.update(purpose);
         for part in parts {

@@ -1,4 +1,4 @@
-//! Noticing that something was asked or decided, without looking again and again.
+//! Watches the folder of approvals for new requests and decisions, instead of polling it.
 
 use std::{os::unix::fs::DirBuilderExt as _, sync::Arc};
 
@@ -7,7 +7,7 @@ use tokio::sync::Notify;
 
 use super::ApprovalFolder;
 
-/// Watches the folder of approvals for as long as it lives.
+/// Watches the folder of approvals until it is dropped.
 #[derive(Debug)]
 pub struct ApprovalWatch {
     changed: Arc<Notify>,
@@ -15,16 +15,16 @@ pub struct ApprovalWatch {
 }
 
 impl ApprovalFolder {
-    /// Watches for changes from now on.
+    /// Begins to watch the folder.
     pub fn watch(&self) -> notify::Result<ApprovalWatch> {
         std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.path)?;
         let changed = Arc::new(Notify::new());
-        let told = Arc::clone(&changed);
+        let notify = Arc::clone(&changed);
         let mut watcher =
             notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
-                // Reading is no change; an error may mean that something was missed.
+                // A read is no change. After an error a change may have been missed.
                 if event.as_ref().map_or(true, |event| !event.kind.is_access()) {
-                    told.notify_one();
+                    notify.notify_one();
                 }
             })?;
         watcher.watch(&self.path, RecursiveMode::NonRecursive)?;
@@ -33,7 +33,7 @@ impl ApprovalFolder {
 }
 
 impl ApprovalWatch {
-    /// Waits for a change since the last one.
+    /// Waits for a change. Returns at once if the folder has changed since the last call.
     pub async fn changed(&mut self) {
         self.changed.notified().await;
     }

@@ -104,7 +104,7 @@ impl Link {
                     state.note(&event);
                     match Message::receive(event.data.clone(), &self.limits, Sender::Server) {
                         Ok(message) if answers(&message, id) => {
-                            stream.leave();
+                            stream.drain();
                             return Ok(message);
                         }
                         _ => self.pass(event.data).await,

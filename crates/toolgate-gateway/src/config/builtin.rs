@@ -1,19 +1,19 @@
-//! The table of a server that the program brings along: the gateway keeps it, the program says what it means.
+//! The table `[tmux]` of the built-in server: the gateway stores the table, and the program supplies its type.
 
 use std::fmt;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, de::DeserializeOwned};
 
-/// What the table `[tmux]` may say. The program hands it to [`Config::read`](super::Config::read), so that a wrong key
-/// is refused with its place in the file, as everywhere else.
+/// The check and the schema of the table `[tmux]`. The program passes them to [`Config::read`](super::Config::read),
+/// which then reports a wrong key with its line, as for all other tables.
 #[derive(Clone, Copy)]
 pub struct BuiltinTable {
     check: fn(&str) -> Result<(), toml::de::Error>,
     schema: fn(&mut SchemaGenerator) -> Schema,
 }
 
-/// The file as it is read for this table only.
+/// The file, of which only the table `[tmux]` is read.
 #[derive(Deserialize)]
 struct Only<T> {
     #[serde(default = "Option::default", rename = "tmux")]
@@ -21,7 +21,7 @@ struct Only<T> {
 }
 
 impl BuiltinTable {
-    /// The table as this type.
+    /// A table that is checked by the type `T`.
     #[must_use]
     pub fn of<T: DeserializeOwned + JsonSchema>() -> Self {
         Self {
@@ -30,18 +30,18 @@ impl BuiltinTable {
         }
     }
 
-    /// Refuses a file whose table says something else.
+    /// Refuses a file in which the table is not valid.
     pub(super) fn check(self, text: &str) -> Result<(), toml::de::Error> {
         (self.check)(text)
     }
 
-    /// What the table may say.
+    /// The schema of the table.
     pub(super) fn schema(self, generator: &mut SchemaGenerator) -> Schema {
         (self.schema)(generator)
     }
 }
 
-/// Anything may be said: for a config that was not read.
+/// Accepts any table: for a config that was not read from a file.
 impl Default for BuiltinTable {
     fn default() -> Self {
         Self { check: |_| Ok(()), schema: |_| true.into() }

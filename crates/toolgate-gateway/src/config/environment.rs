@@ -1,8 +1,8 @@
-//! `TOOLGATE_*` variables, and `MCP_SCOPES`: settings over the file, under the command line.
+//! `TOOLGATE_*` variables and `MCP_SCOPES`: they override the config file, and the command line overrides them.
 
 use std::{ffi::OsString, path::PathBuf};
 
-/// Every variable that means something, and what.
+/// Every variable that toolgate reads, with its meaning.
 pub const VARIABLES: &[(&str, &str)] = &[
     ("TOOLGATE_CONFIG", "the config file, as `--config`"),
     ("TOOLGATE_CHAIN", "the chain, as `--chain`"),
@@ -19,8 +19,8 @@ pub const VARIABLES: &[(&str, &str)] = &[
     ("TOOLGATE_LOG", "how many messages toolgate writes on stderr: off, error, warn, info, debug"),
 ];
 
-/// Where toolgate keeps what it learns: `toolgate` in `XDG_STATE_HOME`, or in `.local/state` of `HOME`. `None` if neither
-/// is set.
+/// The folder of toolgate's state: `toolgate` in `XDG_STATE_HOME`, or in `.local/state` of `HOME`. `None` if neither
+/// variable is an absolute path.
 #[must_use]
 pub fn state_folder() -> Option<PathBuf> {
     let folder = |name: &str| {
@@ -31,7 +31,7 @@ pub fn state_folder() -> Option<PathBuf> {
     state.map(|state| state.join("toolgate"))
 }
 
-/// The variables that are set and look like ours, but mean nothing, each with the nearest one that does.
+/// The set variables that begin with `TOOLGATE_` but that toolgate does not read, each with the nearest known name.
 #[must_use]
 pub fn unknown() -> Vec<(String, Option<&'static str>)> {
     unknown_among(std::env::vars_os().map(|(name, _)| name))

@@ -1,5 +1,5 @@
-//! Whether somebody else can change the config: by its permissions, or because a server is given the folder that it
-//! lies in.
+//! Finds ways in which others can change the config: write permissions for other users, and a server whose folder
+//! contains the config.
 
 use std::{
     ffi::OsString,
@@ -10,14 +10,14 @@ use std::{
 use super::Config;
 use crate::process::child::ServerCommand;
 
-/// The group and all others may write.
+/// The permission bits that let the group or all others write.
 const WRITABLE: u32 = 0o022;
-/// In such a folder only the owner of a file replaces it.
+/// The sticky bit: in such a folder only the owner of a file can replace it.
 const STICKY: u32 = 0o1000;
 
 impl Config {
-    /// What lets others change this config, one sentence each. A command that no entry of the file names is given as
-    /// `wrapped`.
+    /// The ways in which others can change this config, one sentence each. `wrapped` is the server of the command line;
+    /// it is checked if the file has no server of that name.
     #[must_use]
     pub fn exposure(&self, wrapped: Option<(&str, &ServerCommand)>) -> Vec<String> {
         let Ok(file) = self.path.canonicalize() else { return Vec::new() };
@@ -52,7 +52,7 @@ fn writable(file: &Path) -> Option<String> {
     for (path, what) in [(file, "file"), (folder, "folder")] {
         let metadata = path.metadata().ok()?;
         let mode = metadata.permissions().mode();
-        // A sticky folder, as /tmp, protects what others own.
+        // In a sticky folder such as /tmp, users cannot replace files of other users.
         if mode & WRITABLE != 0 && !(metadata.is_dir() && metadata.mode() & STICKY != 0) {
             let (whose, next) = match what {
                 "file" => ("the config", "chmod go-w"),
@@ -67,7 +67,7 @@ fn writable(file: &Path) -> Option<String> {
     None
 }
 
-/// The folder that a server is started in or given as an argument, and that contains the config.
+/// The folder that contains the config, if the server's entry sets it as `cwd` or an argument names it.
 fn given_folder(command: &ServerCommand, file: &Path) -> Option<PathBuf> {
     let base = match &command.folder {
         Some(folder) => folder.canonicalize().ok()?,
@@ -79,12 +79,12 @@ fn given_folder(command: &ServerCommand, file: &Path) -> Option<PathBuf> {
     let words = command.command.iter().skip(1);
     words.flat_map(paths_in).find_map(|word| {
         let path = base.join(word).canonicalize().ok()?;
-        // A program's own name is no folder that it is given, and neither is the config itself.
+        // Only a folder counts: an argument that names the config file itself does not.
         (path.is_dir() && file.starts_with(&path)).then_some(path)
     })
 }
 
-/// The path that an argument may be: itself, or what `--root=PATH` and `NAME:PATH` carry.
+/// The paths that an argument may contain: the whole argument, and the paths in `--root=PATH` and `NAME:PATH`.
 fn paths_in(word: &OsString) -> Vec<PathBuf> {
     let mut paths = vec![PathBuf::from(word)];
     if let Some(text) = word.to_str() {

@@ -1,7 +1,7 @@
-//! `toolgate.toml` as it is written: every table and key, with its meaning.
+//! The types that read `toolgate.toml`: every table and key, with its meaning.
 //!
-//! From these types come the JSON Schema (`toolgate config schema`), the reference page
-//! (`toolgate config reference`) and the checks. Each layer's own keys live beside the layer.
+//! The JSON Schema (`toolgate config schema`), the reference page (`toolgate config reference`) and the checks are
+//! generated from these types. The keys of a layer are declared in the folder of the layer.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -23,8 +23,8 @@ use super::{
     servers::ServerConfig,
 };
 
-/// Declares a table that also holds the settings of layers: those that several layers or the gateway itself read, and a
-/// table for each layer that has one.
+/// Declares a table that also contains the settings of layers: the tables that several layers or the gateway read, and
+/// one table for each layer that has settings.
 macro_rules! with_layers {
     (
         $(#[$meta:meta])*
@@ -141,7 +141,7 @@ pub(super) enum Reload {
     Off,
 }
 
-/// Settings of the layers: at the top of the file for all namespaces, in a namespace for that one.
+/// Settings of the layers. At the top of the file they apply to all namespaces, in a namespace to that namespace.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Layers {
     pub(super) audit: Option<AuditConfig>,
@@ -149,12 +149,12 @@ pub(super) struct Layers {
     pub(super) limits: Option<LimitsConfig>,
     pub(super) trail: Option<TrailConfig>,
     pub(super) telemetry: Option<TelemetryConfig>,
-    /// The tables that belong to single layers.
+    /// The tables that each belong to one layer.
     pub(super) own: LayerTables,
 }
 
 impl Layers {
-    /// These settings, and those of `shared` where these have none.
+    /// These settings. A table that is not set is taken from `shared`.
     pub(super) fn over(self, shared: Self) -> Self {
         Self {
             audit: self.audit.or(shared.audit),

@@ -1,4 +1,4 @@
-//! How a namespace names what it offers, and how many entries a page of a list has.
+//! How a namespace names its tools and prompts, and how many entries one page of a list has.
 
 use serde::{Deserialize, Deserializer, Serialize};
 
@@ -38,7 +38,7 @@ impl<'de> Deserialize<'de> for PageSize {
     }
 }
 
-/// How a namespace names and pages what it offers.
+/// How a namespace names its tools and prompts, and how it divides lists into pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ListingStyle {
     pub(crate) prefix: Prefix,

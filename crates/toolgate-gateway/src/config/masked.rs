@@ -1,15 +1,16 @@
-//! Errors of a config file without its values: the excerpt that an error shows keeps keys and structure, and nothing
-//! that may be a secret.
+//! Removes values from the errors of a config file: the excerpt in an error shows keys and structure, and nothing that
+//! may be a secret.
 
-/// The text with every value and comment blanked: same length, same lines, same keys and brackets.
+/// The text with all values and comments blanked, except booleans and short numbers. Length, lines, keys and brackets
+/// stay.
 pub(super) fn masked(text: &str) -> String {
     let mut mask = Mask { text: text.as_bytes(), out: text.as_bytes().to_vec(), at: 0 };
     mask.run();
-    // Whole characters were replaced byte by byte.
+    // Valid UTF-8: every byte of a blanked character was replaced.
     String::from_utf8(mask.out).unwrap_or_default()
 }
 
-/// An error message without the text of a value: serde quotes what it did not expect.
+/// An error message without the values that serde quotes in it.
 pub(super) fn without_values(message: &str) -> String {
     let mut out = String::with_capacity(message.len());
     let mut rest = message;
@@ -31,12 +32,12 @@ pub(super) fn without_values(message: &str) -> String {
     }
 }
 
-/// A slip of one of our own words, and nothing that could be a secret.
+/// Whether the text may be a misspelt word of the config. Any other text may be a secret.
 fn is_word(text: &str) -> bool {
     text.len() <= 24 && text.bytes().all(|byte| byte.is_ascii_lowercase() || b"-_ ".contains(&byte))
 }
 
-/// A walk over TOML that may be broken: what it cannot place it blanks.
+/// Walks over TOML that may be invalid, and blanks everything that is not clearly a key.
 struct Mask<'a> {
     text: &'a [u8],
     out: Vec<u8>,
@@ -102,7 +103,7 @@ impl Mask<'_> {
         self.at = end;
     }
 
-    /// Blanks a string and leaves its quotes, so that it still looks like one.
+    /// Blanks the content of a string, but not its quotes.
     fn blank_inside(&mut self, end: usize) {
         let quote = self.text.get(self.at).copied();
         let start = self.at;
@@ -123,7 +124,8 @@ impl Mask<'_> {
         rest.iter().position(|byte| *byte == b'\n').map_or(self.text.len(), |n| self.at + n)
     }
 
-    /// Behind the string that begins here; the end of the line where it has no end.
+    /// The position after the string that begins here. A string without an end ends with its line; a multi-line string
+    /// without an end, with the text.
     fn string_end(&self, quote: u8) -> usize {
         let rest = self.text.get(self.at..).unwrap_or_default();
         let long = [quote; 3];
@@ -156,7 +158,7 @@ impl Mask<'_> {
         matches!(next, Some(b'=' | b'.'))
     }
 
-    /// A number or a truth value.
+    /// Whether the word is a number or a boolean.
     fn is_plain(&self, end: usize) -> bool {
         let word = self.text.get(self.at..end).unwrap_or_default();
         let is_number = |byte: &u8| byte.is_ascii_digit() || b"_.+-".contains(byte);

@@ -1,4 +1,4 @@
-//! Configuration: one file, read once, checked whole, refused with the line that is wrong.
+//! The configuration: the gateway reads one file, checks all of it, and refuses it with the line of the error.
 
 mod builtin;
 pub mod environment;
@@ -45,30 +45,30 @@ pub use watch::{ConfigWatch, Trigger};
 /// The id of a wrapped server that no config names: its tools are `main/NAME`.
 pub const SERVER: &str = "main";
 
-/// The namespace that a wrapped server joins where nothing else is said.
+/// The namespace of a wrapped server, and of all servers if the config defines no namespace.
 pub const NAMESPACE: &str = "default";
 
 /// Why a config file cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConfigError {
-    /// It cannot be read.
+    /// The file cannot be read.
     #[error("cannot read the config `{path}`: {source}; check the path given with `--config`")]
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// What the system says.
+        /// The error of the operating system.
         source: std::io::Error,
     },
-    /// It does not say what it should.
+    /// The content of the file is not valid.
     #[error("the config `{path}` is refused:\n{why}")]
     Refused {
         /// The file.
         path: PathBuf,
-        /// Where and why.
+        /// The place of the error and its reason.
         why: String,
     },
-    /// There is no such namespace.
+    /// The config does not define the namespace: its name, and the namespaces that the config defines.
     #[error(
         "there is no namespace `{0}` in the config, which defines {1}: choose one of them with `--namespace NAME`"
     )]
@@ -80,14 +80,14 @@ pub enum ConfigError {
 pub struct Config {
     path: PathBuf,
     file: File,
-    /// The environment variables that texts of the file name, once for each time.
+    /// The environment variables that texts of the file name, with one entry for each occurrence.
     variables: Vec<String>,
     /// The keys of `[audit]` and of `[namespaces.NAME.audit]` that the file has.
     audit_keys: AuditKeys,
     builtin: BuiltinTable,
 }
 
-/// Keys of `[audit]`, by namespace; those at the top of the file by the empty name.
+/// The keys of `[audit]`, by namespace. The empty name stands for the table at the top of the file.
 type AuditKeys = BTreeMap<String, Vec<String>>;
 
 fn audit_keys(text: &str) -> AuditKeys {
@@ -107,13 +107,13 @@ fn audit_keys(text: &str) -> AuditKeys {
 }
 
 impl Config {
-    /// Reads `toolgate.toml`, or the `mcp.json` of an existing client. `builtin` says what `[tmux]` means.
+    /// Reads `toolgate.toml`, or the `mcp.json` of an existing client. `builtin` checks the table `[tmux]`.
     pub fn read(path: &Path, builtin: BuiltinTable) -> Result<Self, ConfigError> {
         let text = std::fs::read_to_string(path)
             .map_err(|source| ConfigError::Unreadable { path: path.to_owned(), source })?;
         let refused = |why: String| ConfigError::Refused { path: path.to_owned(), why };
         let is_json = path.extension().is_some_and(|extension| extension == "json");
-        let (file, variables) = text::naming(|| {
+        let (file, variables) = text::collect_variables(|| {
             if is_json {
                 let servers = servers::from_client_file(&text)
                     .map_err(|e| refused(masked::without_values(&e.to_string())))?;
@@ -129,12 +129,12 @@ impl Config {
         let audit_keys = if is_json { AuditKeys::new() } else { audit_keys(&text) };
         let mut config =
             Self { path: path.to_owned(), file: file?, variables, audit_keys, builtin };
-        config.keep_secrets();
+        config.hide_variables();
         config.fault().map_or(Ok(()), |why| Err(refused(why)))?;
         Ok(config)
     }
 
-    /// What is wrong beyond the grammar.
+    /// The first error that deserialization cannot detect.
     fn fault(&self) -> Option<String> {
         for (name, server) in &self.file.servers {
             if let Some(fault) = server.fault() {
@@ -165,7 +165,7 @@ impl Config {
         None
     }
 
-    /// Old spellings, each with the line to write instead.
+    /// Deprecated spellings in the file, each with the line to write instead.
     #[must_use]
     pub fn hints(&self) -> Vec<String> {
         let namespaces = self.file.namespaces.values().map(Namespace::layers);
@@ -182,8 +182,8 @@ impl Config {
         &self.file.servers
     }
 
-    /// The names of the namespaces: those that the file defines, and no other. A file that defines none has
-    /// `default`, with all servers.
+    /// The names of the namespaces that the file defines. A file that defines none has one, `default`, with all
+    /// servers.
     #[must_use]
     pub fn namespaces(&self) -> Vec<&str> {
         let names: Vec<&str> = self.file.namespaces.keys().map(String::as_str).collect();
@@ -208,25 +208,25 @@ impl Config {
         }
     }
 
-    /// Which of our variables a command that is started for this config never gets: those that the file reads.
+    /// The environment variables that the file reads. A command that is started for this config must not get them.
     #[must_use]
     pub fn variables(&self) -> &[String] {
         &self.variables
     }
 
-    /// A variable that the file reads for somebody else never reaches a server.
-    fn keep_secrets(&mut self) {
+    /// Hides from each server the variables that the file also reads for another purpose.
+    fn hide_variables(&mut self) {
         for server in self.file.servers.values_mut() {
             server.hide(&self.variables);
         }
     }
 
-    /// Reads a file in the same way, again or in its place.
+    /// Reads this config file again, or another file that replaces it, with the same check of `[tmux]`.
     pub fn read_again(&self, path: &Path) -> Result<Self, ConfigError> {
         Self::read(path, self.builtin)
     }
 
-    /// The same with one server only, which every namespace has: what `toolgate wrap` governs.
+    /// A copy of this config with one server only, which belongs to every namespace: for `toolgate wrap`.
     #[must_use]
     pub fn with_only(&self, name: &str, server: ServerConfig) -> Self {
         let mut config = self.clone();
@@ -235,17 +235,17 @@ impl Config {
             namespace.servers = None;
             namespace.prefix = Prefix::Never;
         }
-        config.keep_secrets();
+        config.hide_variables();
         config
     }
 
-    /// `[tmux]`, if the file has it, as the type that the file was read with.
+    /// The table `[tmux]`, if the file has it. `T` is the type that checked the table when the file was read.
     #[must_use]
     pub fn tmux<T: serde::de::DeserializeOwned>(&self) -> Option<T> {
         self.file.tmux.clone()?.try_into().ok()
     }
 
-    /// The table `[tmux]` and nothing else: for the server itself, where a gateway governs it.
+    /// A copy with the table `[tmux]` only: for a built-in server that a gateway governs with the rest of the config.
     #[must_use]
     pub fn only_tmux(&self) -> Self {
         let mut file = File::default();
@@ -253,7 +253,7 @@ impl Config {
         Self { path: self.path.clone(), file, variables: self.variables.clone(), ..Self::default() }
     }
 
-    /// The highest tier that a namespace with this server allows, where one says so.
+    /// The highest `safety` of the namespaces that contain this server; `None` if none of them sets it.
     fn highest_tier(&self, server: &str) -> Option<Tier> {
         let has = |namespace: &&Namespace| {
             namespace
@@ -264,9 +264,13 @@ impl Config {
         self.file.namespaces.values().filter(has).filter_map(|namespace| namespace.safety).max()
     }
 
-    /// A server as it is started: one that is built in is ourselves. What it does is recorded by whoever starts it, and
-    /// its own tier is the highest that somebody allows.
-    pub(crate) fn built(&self, name: &str, server: &ServerConfig) -> std::io::Result<ServerConfig> {
+    /// The server with the command that starts it: a built-in server is this same program. Its own audit is off, because
+    /// the gateway that starts it records the calls. Its own tier is the highest `safety` of its namespaces.
+    pub(crate) fn with_command(
+        &self,
+        name: &str,
+        server: &ServerConfig,
+    ) -> std::io::Result<ServerConfig> {
         let mut server = server.clone();
         if server.builtin.is_none() {
             return Ok(server);
@@ -283,7 +287,7 @@ impl Config {
         Ok(server)
     }
 
-    /// Whether a running gateway looks for changes of the file.
+    /// Whether a running gateway watches the file for changes.
     #[must_use]
     pub fn is_watched(&self) -> bool {
         self.file.reload != Reload::Off
@@ -295,45 +299,45 @@ impl Config {
         self.file.serve.clone().unwrap_or_default()
     }
 
-    /// The servers of a namespace, in their order.
+    /// The servers of a namespace, in the order of its `servers`; all servers by name if the namespace names none.
     pub fn servers_of(&self, namespace: &str) -> Result<Vec<String>, ConfigError> {
         let all = || self.file.servers.keys().cloned().collect();
         Ok(self.namespace(namespace)?.servers.unwrap_or_else(all))
     }
 
-    /// When names in a namespace have a prefix, and how many entries a page has.
+    /// When names in a namespace get a prefix, and how many entries one page of a list has.
     pub(crate) fn style(&self, namespace: &str) -> Result<ListingStyle, ConfigError> {
         let namespace = self.namespace(namespace)?;
         Ok(ListingStyle { prefix: namespace.prefix, page_size: namespace.page_size.0 })
     }
 
-    /// The tier that the file itself allows in a namespace.
+    /// The `safety` that the file sets for a namespace.
     pub fn says_safety(&self, namespace: &str) -> Result<Option<Tier>, ConfigError> {
         Ok(self.namespace(namespace)?.safety)
     }
 
-    /// Where the call log is kept, if the file says.
+    /// The URL of the store, if the file sets it.
     #[must_use]
     pub fn store(&self) -> Option<String> {
         let url = self.file.store.as_ref()?.as_str();
-        // A path in a file is meant from where the file is.
+        // A relative path starts at the folder of the config file.
         Some(match (url.strip_prefix("sqlite:"), self.path.parent()) {
             (Some(path), Some(folder)) => format!("sqlite:{}", folder.join(path).display()),
             _ => url.to_owned(),
         })
     }
 
-    /// Where records of calls are sent, if the file says.
+    /// The `[trail]` that applies to a namespace, if the file has one.
     pub fn trail(&self, namespace: &str) -> Result<Option<TrailConfig>, ConfigError> {
         Ok(self.namespace(namespace)?.layers().over(self.file.layers()).trail)
     }
 
-    /// Where spans and metrics go, if the file says.
+    /// The `[telemetry]` that applies to a namespace, if the file has one.
     pub fn telemetry(&self, namespace: &str) -> Result<Option<TelemetryConfig>, ConfigError> {
         Ok(self.namespace(namespace)?.layers().over(self.file.layers()).telemetry)
     }
 
-    /// The file.
+    /// The path of the file.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
@@ -352,17 +356,17 @@ impl Config {
         }
     }
 
-    /// Whether the file itself says where the audit of a namespace goes.
+    /// Whether the file has a table `[audit]` that applies to a namespace.
     pub fn says_audit(&self, namespace: &str) -> Result<bool, ConfigError> {
         Ok(self.namespace(namespace)?.layers().over(self.file.layers()).audit.is_some())
     }
 
-    /// What the chain of a namespace is set to.
+    /// The settings of the chain of a namespace.
     pub fn settings(&self, name: &str) -> Result<Settings, ConfigError> {
         self.settings_with(name, None)
     }
 
-    /// The same with another chain than the file says.
+    /// The settings of the chain of a namespace. `chain`, if given, replaces the chain that the file sets.
     pub fn settings_with(
         &self,
         name: &str,
@@ -402,31 +406,31 @@ impl Config {
             ..Settings::default()
         };
         layers.own.apply_to(&mut settings);
-        self.anchor(&mut settings);
+        self.resolve_paths(&mut settings);
         if let Some(preset) = preset {
             preset.fill(&mut settings);
         }
         Ok(settings)
     }
 
-    /// The audit of a namespace. Where the chain is another system's, that system's choices fill what the file does not say.
+    /// The audit of a namespace. With a preset, the defaults of the preset fill the keys that the file does not set.
     fn audit(
         &self,
         namespace: &str,
-        said: Option<AuditConfig>,
+        configured: Option<AuditConfig>,
         preset: Option<Preset>,
     ) -> AuditConfig {
         let keys = self.audit_keys.get(namespace).or_else(|| self.audit_keys.get(""));
-        let says = |key: &str| keys.is_some_and(|keys| keys.iter().any(|other| other == key));
-        match (said, preset) {
-            (Some(said), Some(preset)) => preset.audit_over(said, says),
-            (Some(said), None) => said,
+        let is_set = |key: &str| keys.is_some_and(|keys| keys.iter().any(|other| other == key));
+        match (configured, preset) {
+            (Some(configured), Some(preset)) => preset.audit_over(configured, is_set),
+            (Some(configured), None) => configured,
             (None, preset) => preset.and_then(Preset::audit).unwrap_or_default(),
         }
     }
 
-    /// Paths in a file are meant from where the file is.
-    fn anchor(&self, settings: &mut Settings) {
+    /// Joins relative paths to the folder of the config file.
+    fn resolve_paths(&self, settings: &mut Settings) {
         let Some(folder) = self.path.parent() else { return };
         if let Target::File(path) = &mut settings.audit.file {
             *path = folder.join(&*path);

@@ -1,19 +1,19 @@
-//! Errors of a config file, with the nearest right key.
+//! Adds the nearest valid key or value to errors of a config file.
 
-/// The message with a guess at what was meant, where a key or a word is unknown.
+/// The message; for an unknown key or value, with the nearest valid one.
 pub(super) fn with_guess(message: &str) -> String {
     let Some(guess) = guess(message) else { return message.to_owned() };
     format!("{}\nhelp: did you mean `{guess}`?\n", message.trim_end())
 }
 
-/// serde says ``unknown field `x`, expected one of `a`, `b` ``: the nearest of those, if one is near.
+/// serde's message is ``unknown field `x`, expected one of `a`, `b` ``: returns the nearest of the expected words.
 fn guess(message: &str) -> Option<&str> {
     let line = message.lines().find(|line| line.starts_with("unknown "))?;
     let (wrong, expected) = line.split_once(", expected ")?;
     let wrong = quoted(wrong).next()?;
     let distance = |word: &&str| strsim::damerau_levenshtein(wrong, word);
     let nearest = quoted(expected).min_by_key(distance)?;
-    // Beyond a third of its letters it is another word, not a slip.
+    // If more than a third of the letters differ, the word is probably not a misspelling.
     (distance(&nearest) <= wrong.len().max(3) / 3).then_some(nearest)
 }
 

@@ -46,7 +46,7 @@ const INTRODUCTIONS: [(Preset, &str); 3] = [
     ),
 ];
 
-/// Stands for the layers that the original does not have.
+/// The mark of layers that the original does not have.
 const ADDED: &str = "+";
 
 /// The page, as Markdown.

@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 
 use super::BuiltinTable;
 
-/// More values than this are listed below the table and not inside of it.
+/// The most values that the cell of a key shows. More values are listed below the table.
 const MAX_VALUES_IN_CELL: usize = 8;
 
 const INTRODUCTION: &str = r#"# toolgate.toml
@@ -61,7 +61,7 @@ impl Table<'_> {
         }
     }
 
-    /// The place of the section, as GitHub names it.
+    /// A Markdown link to the section, with the anchor that GitHub generates from the heading.
     fn link(&self) -> String {
         let heading = self.heading().to_lowercase();
         let kept = heading.chars().filter(|c| c.is_alphanumeric() || matches!(c, '-' | '_'));
@@ -161,7 +161,7 @@ impl<'a> Page<'a> {
         Some(Table { path: path.to_owned(), is_list: true, alternative, schema })
     }
 
-    /// The link to the section of a table, which is written later if it was not known.
+    /// The link to the section of a table. A table that is not known yet is queued, so that its section is written later.
     fn link_to(&mut self, table: Table<'a>) -> String {
         let known = self.places.iter().find(|(schema, _)| *schema == table.schema);
         let link = known.map_or_else(|| table.link(), |(_, place)| place.link());
@@ -195,7 +195,7 @@ impl<'a> Page<'a> {
     }
 }
 
-/// The table at the top of the file in which a table is.
+/// The first part of a path: the table at the top of the file that contains the others.
 fn outermost(path: &str) -> &str {
     path.split('.').next().unwrap_or_default()
 }
@@ -229,7 +229,7 @@ fn properties(table: &Value) -> impl Iterator<Item = (&String, &Value)> {
     table.get("properties").and_then(Value::as_object).into_iter().flat_map(Map::iter)
 }
 
-/// Follows `$ref`, and the one choice beside `null`.
+/// Follows `$ref`, and `anyOf` if it has one choice besides `null`.
 fn follow<'a>(root: &'a Value, schema: &'a Value) -> &'a Value {
     if let Some(pointer) = schema.get("$ref").and_then(Value::as_str) {
         let found = pointer.strip_prefix('#').and_then(|pointer| root.pointer(pointer));
@@ -278,13 +278,13 @@ fn values(schema: &Value) -> Vec<(String, Option<String>)> {
     words.chain(explained).collect()
 }
 
-/// The description, on one line, as a table cell needs it.
+/// The description on one line, escaped for a table cell.
 fn text(schema: &Value) -> Option<String> {
     let text = schema.get("description")?.as_str()?;
     Some(text.split_whitespace().collect::<Vec<_>>().join(" ").replace('|', "\\|"))
 }
 
-/// A description without the name of the table that it begins with, which is the heading.
+/// A description without the table name at its beginning: the heading of the section already has the name.
 fn without_heading(about: &str) -> Option<String> {
     let rest = match about.strip_prefix("`[").and_then(|rest| rest.split_once("]`")) {
         Some((_, rest)) => rest.trim_start_matches([':', ' ']),
@@ -294,7 +294,7 @@ fn without_heading(about: &str) -> Option<String> {
     Some(rest.next()?.to_uppercase().chain(rest).collect())
 }
 
-/// What a key is if the file does not set it.
+/// The default of a key, as the page shows it.
 fn default(table: &Value, key: &str, property: &Value, definition: &Value) -> String {
     let required = table.get("required").and_then(Value::as_array);
     if required.is_some_and(|required| required.iter().any(|name| name == key)) {

@@ -1,4 +1,4 @@
-//! `[serve]`: the gateway's own door.
+//! `[serve]`: the addresses on which the gateway accepts clients, the clients' tokens, and limits.
 
 use std::{collections::BTreeMap, net::SocketAddr, time::Duration};
 
@@ -66,7 +66,7 @@ pub struct BoundToken {
 }
 
 impl TokenConfig {
-    /// The secret.
+    /// The token itself.
     #[must_use]
     pub fn secret(&self) -> &str {
         match self {
@@ -75,7 +75,7 @@ impl TokenConfig {
         }
     }
 
-    /// The namespaces that it names, if it names some.
+    /// The namespaces that the entry names; `None` if it has no `namespaces`.
     #[must_use]
     pub fn namespaces(&self) -> Option<&[String]> {
         match self {
@@ -86,7 +86,7 @@ impl TokenConfig {
 }
 
 impl TokenConfig {
-    /// Whether it is the same token for fewer namespaces.
+    /// Whether this entry has the same token as `old` and opens no namespace that `old` does not open.
     pub(crate) fn narrows(&self, old: &Self) -> bool {
         let fits = match (old.namespaces(), self.namespaces()) {
             (None, _) => true,
@@ -97,7 +97,7 @@ impl TokenConfig {
     }
 }
 
-/// Whether a token with these namespaces opens one.
+/// Whether a token whose entry names these namespaces opens `namespace`.
 pub(crate) fn opens(names: Option<&[String]>, namespace: &str) -> bool {
     names.is_none_or(|names| names.iter().any(|name| name == ALL || name == namespace))
 }
@@ -126,10 +126,10 @@ impl<'de> Deserialize<'de> for TokenConfig {
     }
 }
 
-/// All namespaces, in `serve.tokens.NAME.namespaces`.
+/// The entry of `serve.tokens.NAME.namespaces` that stands for all namespaces.
 const ALL: &str = "*";
 
-/// Where it listens if nothing is said.
+/// The default of `serve.listen`.
 pub const DEFAULT_ADDRESS: &str = "127.0.0.1:8642";
 
 impl Default for ServeConfig {
@@ -150,13 +150,13 @@ impl Default for ServeConfig {
 }
 
 impl ServeConfig {
-    /// What is wrong with it, if something is.
+    /// The first invalid setting of the table, as a message for the operator.
     #[must_use]
     pub fn fault(&self) -> Option<String> {
         let open = self.listen.iter().find(|address| !address.ip().is_loopback());
         if let Some(address) = open.filter(|_| self.tokens.is_empty()) {
             return Some(format!(
-                "`{address}` can be reached from other machines, and nobody has to say who they are: set \
+                "`{address}` can be reached from other machines, and clients need no token: set \
                  `[serve.tokens]`, or listen on 127.0.0.1"
             ));
         }
@@ -171,7 +171,10 @@ impl ServeConfig {
         if [self.connections, self.sessions, self.subscriptions].contains(&0)
             || self.threads == Some(0)
         {
-            return Some("`[serve]` lets nobody in: write at least 1".to_owned());
+            return Some(
+                "`connections`, `sessions`, `subscriptions` or `threads` of `[serve]` is 0: write at least 1"
+                    .to_owned(),
+            );
         }
         if !(self.per_principal > 0.0 && self.per_principal <= 1.0) {
             return Some("`serve.per_principal` must be above 0 and at most 1".to_owned());
@@ -179,7 +182,8 @@ impl ServeConfig {
         None
     }
 
-    /// What is wrong with the namespaces that tokens open, among those that there are.
+    /// The first token whose namespaces are invalid or missing, as a message for the operator. `namespaces` are those
+    /// that the config defines.
     #[must_use]
     pub fn unbound(&self, namespaces: &[&str]) -> Option<String> {
         let known = || namespaces.iter().map(|n| format!("`{n}`")).collect::<Vec<_>>().join(", ");
@@ -229,7 +233,7 @@ fn addresses<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<SocketAdd
     texts.iter().map(|text| address(text).map_err(serde::de::Error::custom)).collect()
 }
 
-/// Reads an address: `127.0.0.1:8642`, `[::1]:8642`, `localhost:8642`, or a port of this machine alone.
+/// Reads an address: `127.0.0.1:8642`, `[::1]:8642`, `localhost:8642`, or a port alone, which means 127.0.0.1.
 pub fn address(text: &str) -> Result<SocketAddr, String> {
     let plain = text.strip_prefix("localhost").map(|rest| format!("127.0.0.1{rest}"));
     let plain = plain.as_deref().unwrap_or(text);

@@ -1,4 +1,4 @@
-//! `[servers.NAME]`: what may be started or reached. No API can add to it.
+//! `[servers.NAME]`: the servers that the gateway may start or connect to. No API can add a server.
 
 use std::{collections::BTreeMap, ffi::OsString, path::PathBuf, time::Duration};
 
@@ -52,7 +52,7 @@ pub struct ServerConfig {
     pub transport: HttpTransport,
     /// The prefix of its tools and prompts, where names have one; default: the name of the server.
     pub prefix: Option<String>,
-    /// Variables that the file reads for somebody else.
+    /// Variables that the file also reads outside of this entry. The command does not inherit them.
     #[serde(skip)]
     hidden: Vec<String>,
 }
@@ -147,7 +147,7 @@ pub enum HttpTransport {
 }
 
 impl ServerConfig {
-    /// What is wrong with it, if something is.
+    /// The first invalid setting of the entry, as the end of a sentence that begins with the server's name.
     pub(super) fn fault(&self) -> Option<&'static str> {
         if self.builtin.is_some() && (self.command.is_some() || self.url.is_some()) {
             return Some("is built in, so it has neither a command nor an url: remove them");
@@ -172,8 +172,8 @@ impl ServerConfig {
         }
     }
 
-    /// Notes which of the variables that the file names, once for each time, it names for somebody else: those that
-    /// occur more often than in this entry.
+    /// Notes the variables that the file also reads outside of this entry: those that occur more often in the file than
+    /// in the entry. `named` are the variables of the whole file, with one item for each occurrence.
     pub(super) fn hide(&mut self, named: &[String]) {
         let texts = self.command.iter().chain(&self.args).chain(&self.url);
         let texts = texts.chain(self.env.values()).chain(self.headers.values());
@@ -200,8 +200,8 @@ impl ServerConfig {
         }
     }
 
-    /// A command with all of toolgate's own environment: what stands after `--` on the command line. `None` where a word
-    /// of it is no text.
+    /// A server from the words after `--` on the command line. The command inherits all of toolgate's environment.
+    /// `None` if there are no words, or if a word is not UTF-8.
     #[must_use]
     pub fn from_words(words: &[OsString]) -> Option<Self> {
         let mut words = words.iter().map(|word| Some(Text::from(word.to_str()?.to_owned())));
@@ -210,7 +210,7 @@ impl ServerConfig {
         Some(Self { command, args, inherit_env: true, ..Self::default() })
     }
 
-    /// The command to start; `None` for a server that is reached by its address.
+    /// The command to start; `None` for a server with a `url`.
     #[must_use]
     pub fn to_command(&self) -> Option<ServerCommand> {
         let program = self.command.as_ref()?;
@@ -224,8 +224,7 @@ impl ServerConfig {
     }
 }
 
-/// One entry of `mcpServers` in the file of an existing client. Keys that other clients need are
-/// left alone.
+/// One entry of `mcpServers` in the file of an existing client. Keys that only other clients read are ignored.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 struct ClientEntry {
@@ -247,7 +246,7 @@ struct ClientFile {
     servers: BTreeMap<String, ClientEntry>,
 }
 
-/// Reads `mcp.json`: the servers that are not switched off there.
+/// Reads `mcp.json`: all servers without `"disabled": true`.
 pub(super) fn from_client_file(text: &str) -> serde_json::Result<BTreeMap<String, ServerConfig>> {
     let file: ClientFile = serde_json::from_str(text)?;
     let enabled = file.servers.into_iter().filter(|(_, entry)| !entry.disabled);

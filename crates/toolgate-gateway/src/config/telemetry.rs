@@ -1,4 +1,4 @@
-//! Settings of telemetry: the table `[telemetry]`.
+//! `[telemetry]`: OpenTelemetry spans and metrics.
 
 use std::{
     borrow::Cow,
@@ -60,7 +60,7 @@ fn share<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<f64>, D::E
     }
 }
 
-/// Where a door of ours is: an address and a port, on this machine unless the address says otherwise.
+/// An address and a port to listen on. A port alone means 127.0.0.1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Listen(pub SocketAddr);
 

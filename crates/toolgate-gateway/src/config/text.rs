@@ -1,15 +1,15 @@
-//! Texts in a config file that name a variable or a file instead of holding a secret.
+//! Texts in a config file that can name an environment variable or a file instead of containing a secret.
 
 use std::{borrow::Cow, cell::RefCell, fmt};
 
 use serde::{Deserialize, Deserializer};
 
-/// A text after `${VAR}`, `${VAR:-default}` and `file:PATH` were put in. Its value is not shown in
-/// debug output: it may be a secret.
+/// A text in which `${VAR}`, `${VAR:-default}` and `file:PATH` are replaced by their values. Debug output does not show
+/// it, because it may be a secret.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Text {
     value: String,
-    /// The environment variables that it names, once for each time.
+    /// The environment variables that the text names, with one entry for each occurrence.
     variables: Vec<String>,
 }
 
@@ -20,25 +20,25 @@ impl Text {
         &self.value
     }
 
-    /// The environment variables that it names.
+    /// The environment variables that the text names.
     pub(super) fn variables(&self) -> &[String] {
         &self.variables
     }
 }
 
 thread_local! {
-    /// The variables that the texts of the file name which this thread is reading.
+    /// The variables that are named by the texts of the file that this thread currently reads.
     static NAMED: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Reads a file and gives, besides, every variable that some text of it names, once for each time.
-pub(super) fn naming<T>(read: impl FnOnce() -> T) -> (T, Vec<String>) {
+/// Calls `read`, and returns its result with the variables of all texts that it reads, one entry for each occurrence.
+pub(super) fn collect_variables<T>(read: impl FnOnce() -> T) -> (T, Vec<String>) {
     NAMED.take();
     let read = read();
     (read, NAMED.take())
 }
 
-/// A text as it is, with nothing put in: from a command line.
+/// A text from the command line: nothing is replaced in it.
 impl From<String> for Text {
     fn from(text: String) -> Self {
         Self { value: text, variables: Vec::new() }
@@ -83,7 +83,7 @@ impl schemars::JsonSchema for Text {
     }
 }
 
-/// Why a text cannot be put together. Names the variable or the file, never a value.
+/// Why a text cannot be resolved. The message names the variable or the file, never a value.
 #[derive(Debug, thiserror::Error)]
 enum BadText {
     #[error("the environment variable `{0}` is not set: set it, or write `${{{0}:-default}}`")]
@@ -96,7 +96,7 @@ enum BadText {
     File(String, std::io::Error),
 }
 
-/// Only a `file:` that the config file itself spells names a file: a variable's value never does.
+/// Reads a file only if the text in the config begins with `file:`. `file:` in the value of a variable has no meaning.
 fn resolve(text: &str, variable: impl Fn(&str) -> Option<String>) -> Result<String, BadText> {
     let Some(path) = text.strip_prefix("file:") else { return substitute(text, variable) };
     let path = substitute(path, variable)?;
@@ -132,7 +132,7 @@ fn value(inner: &str, variable: impl Fn(&str) -> Option<String>) -> Result<Strin
         Some((name, default)) => (name, Some(default)),
         None => (inner, None),
     };
-    // As other clients write it: `${env:NAME}`.
+    // Some clients write `${env:NAME}`.
     let name = name.strip_prefix("env:").unwrap_or(name);
     let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
     if name.is_empty() || !name.chars().all(is_name) {

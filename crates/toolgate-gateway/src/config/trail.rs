@@ -1,4 +1,4 @@
-//! The table `[trail]`: where the record of each call is posted.
+//! `[trail]`: the HTTP endpoint to which the gateway posts the record of each call.
 
 use std::{collections::BTreeMap, time::Duration};
 

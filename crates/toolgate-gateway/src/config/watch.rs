@@ -1,4 +1,5 @@
-//! Notices when the config file changes: written, replaced, removed and back, or reached through another symbolic link.
+//! Watches the config file. A change is any write, replacement, removal or creation of the file, and any change of a
+//! symbolic link or folder on the path to it.
 
 use std::{
     collections::BTreeSet,
@@ -11,22 +12,22 @@ use notify::{RecommendedWatcher, RecursiveMode, Watcher as _};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-/// Editors write a file in several steps: it is read when nothing has happened for this time.
-const SETTLE: Duration = Duration::from_millis(100);
+/// Editors write a file in several steps: the gateway reads the file once it has not changed for this time.
+const SETTLE_TIME: Duration = Duration::from_millis(100);
 
-/// As many symbolic links are followed as the kernel does.
+/// The most symbolic links that are followed: the limit of the Linux kernel.
 const MAX_LINKS: usize = 40;
 
 /// Why the config is read again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trigger {
-    /// The file has changed. Another program may have changed it, so only what narrows access is applied.
+    /// The file has changed. Any program may have changed it, so the gateway applies only changes that narrow access.
     Changed,
-    /// The operator asks for it, with `toolgate reload` or SIGHUP.
+    /// The operator asks for a reload, with `toolgate reload` or SIGHUP.
     Asked,
 }
 
-/// Watches a config file. Create it before the file is read: a change between the two is then noticed.
+/// Watches a config file. Create the watch before you read the file, so that it notices every change after the read.
 #[derive(Clone, Debug)]
 pub struct ConfigWatch {
     path: Option<PathBuf>,
@@ -35,7 +36,7 @@ pub struct ConfigWatch {
 }
 
 impl ConfigWatch {
-    /// Begins to watch. Without a path nothing is watched.
+    /// Begins to watch the file, if there is a path.
     #[must_use]
     pub fn new(path: Option<&Path>) -> Self {
         let watch = Self::off(path);
@@ -43,31 +44,32 @@ impl ConfigWatch {
         watch
     }
 
-    /// Watches nothing: only the operator has the file read again.
+    /// Watches nothing: the file is read again only if the operator asks for it.
     #[must_use]
     pub fn off(path: Option<&Path>) -> Self {
         let path = path.map(Path::to_owned);
         Self { path, changed: Arc::default(), watcher: Arc::default() }
     }
 
-    /// The file.
+    /// The path of the file.
     #[must_use]
     pub fn path(&self) -> Option<&Path> {
         self.path.as_deref()
     }
 
-    /// Waits until the file has changed and is left alone. Cancel safe.
+    /// Waits until the file has changed and has then been unchanged for `SETTLE_TIME`. Cancel safe.
     pub async fn changed(&self) {
         self.changed.notified().await;
-        // If this future is dropped while the file settles, the change is still to be read.
+        // If this future is dropped during the settle time, `Unread` restores the notification.
         let unread = Unread(&self.changed);
-        while tokio::time::timeout(SETTLE, self.changed.notified()).await.is_ok() {}
+        while tokio::time::timeout(SETTLE_TIME, self.changed.notified()).await.is_ok() {}
         std::mem::forget(unread);
-        // The path may lead to another folder now. Before the file is read, so that no later change is missed.
+        // The path may lead to another folder now. The new watch begins before the caller reads the file, so that no
+        // later change is missed.
         self.begin();
     }
 
-    /// Watches the folders through which the path leads now. The watcher before ends after the new one has begun.
+    /// Watches the folders on the current path to the file. The previous watcher ends after the new one has begun.
     fn begin(&self) {
         let Some(path) = self.path.as_deref() else { return };
         let watcher = watch(path, &self.changed)
@@ -82,7 +84,7 @@ impl ConfigWatch {
     }
 }
 
-/// A change that was noticed and not handed on yet.
+/// A change that was noticed and not yet reported to the caller. Dropped, it notifies again.
 struct Unread<'a>(&'a Notify);
 
 impl Drop for Unread<'_> {
@@ -91,20 +93,20 @@ impl Drop for Unread<'_> {
     }
 }
 
-/// Watches folders and not the file, because a file is often replaced and not written.
+/// Watches folders instead of the file, because editors often replace a file.
 fn watch(path: &Path, changed: &Arc<Notify>) -> notify::Result<RecommendedWatcher> {
     let entries = entries_of(path)?;
     let folders: BTreeSet<PathBuf> =
         entries.iter().filter_map(|entry| entry.parent()).map(Path::to_owned).collect();
     let (changed, parents) = (Arc::clone(changed), folders.clone());
     let mut watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
-        // Policies in Cedar usually stand beside the file that names them.
+        // Cedar policy files are usually in the folder of the config file that names them.
         let is_cedar = |path: &Path| path.extension().is_some_and(|extension| extension == "cedar");
         let concerns =
             |path: &PathBuf| entries.contains(path) || parents.contains(path) || is_cedar(path);
         let is_ours =
             |event: &notify::Event| !event.kind.is_access() && event.paths.iter().any(concerns);
-        // An error may mean that something was missed.
+        // After an error a change may have been missed.
         if event.as_ref().map_or(true, is_ours) {
             changed.notify_one();
         }
@@ -115,8 +117,8 @@ fn watch(path: &Path, changed: &Arc<Notify>) -> notify::Result<RecommendedWatche
     Ok(watcher)
 }
 
-/// The entries of folders that decide what the path leads to: each symbolic link on the way, and the file. Where
-/// something is missing, the first entry that is missing is the last one.
+/// The directory entries that determine the file of the path: each symbolic link on the path, and the file. The search
+/// ends at the first entry that does not exist, which is included.
 fn entries_of(path: &Path) -> std::io::Result<BTreeSet<PathBuf>> {
     let mut entries = BTreeSet::new();
     let mut rest: Vec<PathBuf> = parts(&std::path::absolute(path)?);
@@ -130,7 +132,7 @@ fn entries_of(path: &Path) -> std::io::Result<BTreeSet<PathBuf>> {
         match entry.symlink_metadata() {
             Ok(found) if found.is_symlink() && links < MAX_LINKS => {
                 links += 1;
-                // An absolute target replaces `at` when it is joined.
+                // `join` with an absolute target replaces `at`.
                 rest.extend(parts(&entry.read_link()?));
                 entries.insert(entry);
             }
@@ -149,7 +151,7 @@ fn entries_of(path: &Path) -> std::io::Result<BTreeSet<PathBuf>> {
     Ok(entries)
 }
 
-/// The parts of a path, the first one last.
+/// The components of a path in reverse order, without `.`.
 fn parts(path: &Path) -> Vec<PathBuf> {
     let parts = path.components().filter(|part| !matches!(part, Component::CurDir));
     parts.rev().map(|part| PathBuf::from(part.as_os_str())).collect()
@@ -170,7 +172,7 @@ mod tests {
     async fn a_change_is_not_lost_when_waiting_for_it_is_given_up() {
         let watch = ConfigWatch::new(None);
         watch.changed.notify_one();
-        let given_up = tokio::time::timeout(SETTLE / 10, watch.changed()).await;
+        let given_up = tokio::time::timeout(SETTLE_TIME / 10, watch.changed()).await;
         assert!(given_up.is_err(), "it waits until the file is left alone");
         is_noticed(&watch).await;
     }

@@ -142,7 +142,7 @@ impl OpenedRecords {
         let said = (options.settings)(name).map_err(GatewayError::Settings)?;
         let at = self.sinks(&said, options).await?;
         let (seen_tools, parts) = match self.sets.get(at) {
-            Some(set) => (set.sinks.acquaintances(), set.parts.clone()),
+            Some(set) => (set.sinks.seen_tools(), set.parts.clone()),
             None => (None, Parts::default()),
         };
         // Known tools, rate counters and approvals belong to each namespace alone.

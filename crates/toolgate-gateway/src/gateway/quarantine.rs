@@ -84,7 +84,11 @@ impl Quarantine {
         let mut has_recorded = false;
         for (server, listed) in waiting {
             let (namespace, servers) = (&self.namespace, &self.servers);
-            if !self.store.meet(namespace, servers, &server, &listed, &self.known).await {
+            if !self
+                .store
+                .approve_first_list(namespace, servers, &server, &listed, &self.known)
+                .await
+            {
                 break;
             }
             self.lock().waiting.remove(&server);

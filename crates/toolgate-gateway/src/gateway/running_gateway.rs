@@ -520,7 +520,7 @@ fn servers(
     let mut servers = HashMap::new();
     for (name, config) in configured {
         let name: Arc<str> = name.as_str().into();
-        let config = options.config.built(&name, config);
+        let config = options.config.with_command(&name, config);
         let config = config.map_err(|error| {
             GatewayError::Settings(format!("`{name}` cannot be started: {error}"))
         })?;

@@ -1,4 +1,5 @@
-//! A connection that the task which waits for a response drives itself: hyper's protocol, without a task of hyper's.
+//! An HTTP/1.1 connection. The task that waits for a response also polls hyper's connection future: there is no separate
+//! task for each connection.
 
 use std::{
     error::Error,
@@ -21,27 +22,27 @@ use super::{
     stream::{ClientStream, Traffic},
 };
 
-/// A server that closes idle connections after some time does so at its own clock: so much earlier ours are not
-/// used any more, lest a request meets a connection that is being closed.
+/// A server closes idle connections by its own clock. The client stops using a connection this much earlier, so that it
+/// does not send a request on a connection that the server is closing.
 const MARGIN: Duration = Duration::from_secs(1);
 
-/// hyper reads no less at once.
-const LEAST_BUFFER: usize = 8192;
+/// The smallest read buffer that hyper accepts.
+const MIN_BUFFER_BYTES: usize = 8192;
 
-/// A connection. Dropped, it is closed.
+/// A connection, which is closed when it is dropped.
 #[derive(Debug)]
 pub(super) struct HttpConnection {
     sender: http1::SendRequest<Full<Bytes>>,
     driver: http1::Connection<TokioIo<ClientStream>, Full<Bytes>>,
     traffic: Arc<Traffic>,
-    /// Whether the driver has nothing left to do.
+    /// Whether hyper's connection future has ended.
     is_over: bool,
-    /// Whether it can be used again after this response, as far as our own rules go.
-    keeps: bool,
-    /// The runtime that opened it, and that tells when there is something to be read.
+    /// Whether the connection can be used again after this response. hyper's own state counts as well.
+    is_reusable: bool,
+    /// The runtime that opened the connection and that reports its events.
     pub(super) runtime: Option<Id>,
-    /// For how long the server keeps it while nobody uses it, once it has said so.
-    pub(super) kept_for: Duration,
+    /// How long the server keeps the connection while it is idle, if the server announced a time.
+    pub(super) keep_alive: Duration,
     pub(super) use_until: Instant,
     pub(super) idle_since: Instant,
 }
@@ -49,9 +50,11 @@ pub(super) struct HttpConnection {
 /// Why there is no response.
 #[derive(Debug)]
 pub(super) enum NoResponse {
-    /// Nothing was written.
+    /// The connection ended or failed before a byte of the request was written.
     NotWritten(String),
+    /// The connection ended or failed after a part of the request was written.
     Closed(String),
+    /// The server sent no valid HTTP.
     Invalid(String),
 }
 
@@ -60,7 +63,7 @@ impl HttpConnection {
     pub(super) async fn new(stream: ClientStream, most: usize) -> hyper::Result<Self> {
         let traffic = Arc::clone(stream.traffic());
         let mut builder = http1::Builder::new();
-        builder.max_header_size(most).max_buf_size(most.max(LEAST_BUFFER));
+        builder.max_header_size(most).max_buf_size(most.max(MIN_BUFFER_BYTES));
         let (sender, driver) = builder.handshake(TokioIo::new(stream)).await?;
         let now = Instant::now();
         Ok(Self {
@@ -68,15 +71,15 @@ impl HttpConnection {
             driver,
             traffic,
             is_over: false,
-            keeps: true,
+            is_reusable: true,
             runtime: runtime(),
-            kept_for: Duration::MAX,
+            keep_alive: Duration::MAX,
             use_until: now,
             idle_since: now,
         })
     }
 
-    /// Reads and writes what can be read and written now.
+    /// Polls hyper's connection future, which reads and writes as far as it can without waiting.
     pub(super) fn drive(&mut self, context: &mut Context<'_>) {
         if !self.is_over {
             self.is_over = Pin::new(&mut self.driver).poll(context).is_ready();
@@ -87,35 +90,37 @@ impl HttpConnection {
         self.is_over
     }
 
-    /// Whether the next request can be sent: the last response was read to its end, nothing came that belongs to no
-    /// response, and the server is there as far as the runtime knows. `looks` asks the system itself, which costs more.
-    pub(super) fn is_idle(&mut self, looks: bool) -> bool {
-        if looks {
-            self.traffic.look();
+    /// Whether the next request can be sent: the last response was read to its end, the server sent no bytes that belong
+    /// to no response, and it has not closed the connection as far as the runtime knows. `checks_socket` also asks the
+    /// operating system, which costs more.
+    pub(super) fn is_idle(&mut self, checks_socket: bool) -> bool {
+        if checks_socket {
+            self.traffic.check_socket();
         }
         self.drive(&mut Context::from_waker(Waker::noop()));
-        self.keeps && !self.is_over && self.sender.is_ready()
+        self.is_reusable && !self.is_over && self.sender.is_ready()
     }
 
-    /// Sends a request and waits for the head of its response. `most` is the most bytes of all heads of it.
+    /// Sends a request and waits for the head of its response. `most` is the most bytes of the head, including the heads
+    /// of interim responses before it.
     pub(super) async fn exchange(
         &mut self,
         request: Request<Full<Bytes>>,
         most: usize,
     ) -> Result<Response<Incoming>, NoResponse> {
-        self.traffic.start();
+        self.traffic.reset();
         let mut sent = pin!(self.sender.try_send_request(request));
         let (driver, traffic, is_over) = (&mut self.driver, &self.traffic, &mut self.is_over);
         let response = poll_fn(|context| {
             *is_over = *is_over || Pin::new(&mut *driver).poll(context).is_ready();
-            // What is waited for comes from the driver, within this task: nobody has to be woken for it.
+            // The response comes from the driver, which this task polls itself: no waker is needed.
             match sent.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
                 Poll::Ready(Ok(response)) => Poll::Ready(Ok(response)),
                 Poll::Ready(Err(mut error)) => {
                     let is_unsent = error.take_message().is_some();
                     Poll::Ready(Err(unanswered(&error.into_error(), is_unsent, traffic)))
                 }
-                Poll::Pending => match traffic.failed() {
+                Poll::Pending => match traffic.write_error() {
                     Some(error) if traffic.written() == 0 => {
                         Poll::Ready(Err(NoResponse::NotWritten(error.to_string())))
                     }
@@ -132,10 +137,10 @@ impl HttpConnection {
             }
         });
         let response = response.await?;
-        let told = head::check(&response).map_err(|why| NoResponse::Invalid(why.to_owned()))?;
-        self.keeps &= told.keeps && self.traffic.failed().is_none();
-        if let Some(time) = told.kept_for {
-            self.kept_for = time.saturating_sub(MARGIN);
+        let facts = head::check(&response).map_err(|why| NoResponse::Invalid(why.to_owned()))?;
+        self.is_reusable &= facts.is_reusable && self.traffic.write_error().is_none();
+        if let Some(time) = facts.keep_alive {
+            self.keep_alive = time.saturating_sub(MARGIN);
         }
         Ok(response)
     }
@@ -149,24 +154,24 @@ fn unanswered(error: &hyper::Error, is_unsent: bool, traffic: &Traffic) -> NoRes
             .and_then(|cause| cause.downcast_ref::<io::Error>())
             .is_some_and(|cause| cause.kind() == io::ErrorKind::InvalidData);
     if is_unsent || traffic.written() == 0 {
-        let why = traffic.failed().map_or_else(|| told(error), ToString::to_string);
+        let why = traffic.write_error().map_or_else(|| with_cause(error), ToString::to_string);
         NoResponse::NotWritten(why)
     } else if is_invalid {
-        NoResponse::Invalid(told(error))
+        NoResponse::Invalid(with_cause(error))
     } else {
-        NoResponse::Closed(told(error))
+        NoResponse::Closed(with_cause(error))
     }
 }
 
-/// An error with what caused it.
-pub(super) fn told(error: &hyper::Error) -> String {
+/// The text of an error and of its cause.
+pub(super) fn with_cause(error: &hyper::Error) -> String {
     match error.source() {
         Some(cause) => format!("{error}: {cause}"),
         None => error.to_string(),
     }
 }
 
-/// The runtime that this runs on.
+/// The current runtime.
 pub(super) fn runtime() -> Option<Id> {
     Handle::try_current().ok().map(|handle| handle.id())
 }

@@ -1,4 +1,4 @@
-//! An answer that is a stream of events.
+//! A response that is a stream of server-sent events.
 
 use std::time::Duration;
 
@@ -7,12 +7,12 @@ use toolgate_wire::sse::{Event, Events};
 
 use super::{BodyError, HttpResponse};
 
-/// After what somebody waited for, the stream may take this long to end, so that its connection can be used again.
-const REST: Duration = Duration::from_millis(100);
-/// And so many pieces may come until then.
-const PIECES: usize = 16;
+/// How long the server may take to end the stream after the awaited event, so that the connection can be used again.
+const DRAIN_TIMEOUT: Duration = Duration::from_millis(100);
+/// The most chunks that the server may send during that time.
+const MAX_DRAINED_CHUNKS: usize = 16;
 
-/// Reads the events of an answer as they come. Dropped, it closes the connection.
+/// Reads the events of a response as they arrive. Dropped before the end of the stream, it closes the connection.
 #[derive(Debug)]
 pub(crate) struct EventStream {
     answer: HttpResponse,
@@ -26,7 +26,7 @@ impl EventStream {
         Self { answer, events: Events::new(max_bytes), most: max_bytes }
     }
 
-    /// The next event; `None` when the server has ended the stream. Nothing is lost if this is dropped while it waits.
+    /// The next event; `None` when the server has ended the stream. Cancel safe.
     pub(crate) async fn next(&mut self) -> Result<Option<Event>, BodyError> {
         loop {
             let event = self.events.next().map_err(|_| BodyError::TooLarge(self.most))?;
@@ -40,15 +40,16 @@ impl EventStream {
         }
     }
 
-    /// For who has what it waited for. Servers end their streams then, most of them a moment later: that moment is
-    /// waited for beside, since a new connection for each call would cost more than the call.
-    pub(crate) fn leave(self) {
+    /// Stops reading, for a caller that has the event that it waited for. Most servers end the stream shortly after that
+    /// event. A background task reads until then, so that the connection can be used again: a new connection for each
+    /// call would cost more than the call.
+    pub(crate) fn drain(self) {
         let mut answer = self.answer;
         if let Ok(runtime) = Handle::try_current()
             && !answer.is_over()
         {
-            runtime.spawn(timeout(REST, async move {
-                for _ in 0..PIECES {
+            runtime.spawn(timeout(DRAIN_TIMEOUT, async move {
+                for _ in 0..MAX_DRAINED_CHUNKS {
                     let Some(Ok(_)) = answer.chunk().await else { return };
                 }
             }));

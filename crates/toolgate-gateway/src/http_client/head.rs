@@ -1,6 +1,7 @@
-//! The head of a response: what hyper lets pass and two readers could take in two ways is refused.
+//! Checks the head of a response: refuses ambiguous framing that hyper accepts.
 //!
-//! What one reader takes for a body might be the next response for the other.
+//! Another HTTP implementation on the path could read such a response differently, and take a part of the body for the
+//! next response.
 
 use std::time::Duration;
 
@@ -10,8 +11,8 @@ use hyper::{
 };
 use toolgate_wire::headers::SESSION_ID;
 
-/// The most bytes of one header. hyper allows 100 headers.
-const VALUE: usize = 16 * 1024;
+/// The most bytes of the value of one header. hyper allows 100 headers.
+const MAX_VALUE_BYTES: usize = 16 * 1024;
 
 /// The headers of a response.
 #[derive(Debug)]
@@ -32,23 +33,23 @@ impl ResponseHeaders {
     }
 }
 
-/// What a head says of its connection.
+/// What the head of a response says about its connection.
 #[derive(Debug)]
 pub(super) struct ConnectionFacts {
-    /// Whether the connection may be used again, beside what hyper knows.
-    pub(super) keeps: bool,
-    /// For how long, if it is said.
-    pub(super) kept_for: Option<Duration>,
+    /// Whether the connection may be used again. hyper's own state counts as well.
+    pub(super) is_reusable: bool,
+    /// How long the server keeps the connection while it is idle, if the head has `Keep-Alive: timeout`.
+    pub(super) keep_alive: Option<Duration>,
 }
 
-/// Looks through a head. An error says why the response cannot be relied on.
+/// Checks a head. The error says why the response is refused.
 pub(super) fn check<B>(response: &Response<B>) -> Result<ConnectionFacts, &'static str> {
     const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
     let (status, headers) = (response.status(), response.headers());
     if status == StatusCode::SWITCHING_PROTOCOLS {
-        return Err("it wants to speak another protocol");
+        return Err("it switches to another protocol");
     }
-    if headers.values().any(|value| value.len() > VALUE) {
+    if headers.values().any(|value| value.len() > MAX_VALUE_BYTES) {
         return Err("a header of it is too long");
     }
     let length = only(headers, &CONTENT_LENGTH, "it names its length twice")?;
@@ -57,15 +58,15 @@ pub(super) fn check<B>(response: &Response<B>) -> Result<ConnectionFacts, &'stat
     match encoding {
         Some(_) if length.is_some() => return Err("it names its length in two ways"),
         Some(encoding) if !encoding.eq_ignore_ascii_case(b"chunked") => {
-            return Err("it is encoded in a way that nobody asked for");
+            return Err("its transfer encoding is not `chunked`");
         }
         _ => {}
     }
-    // What has no body, and says that it has, may have one.
+    // The server may send a body although this status has none: the connection is not used again.
     let is_bodiless = matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED);
-    let is_odd = is_bodiless && (encoding.is_some() || length > Some(0));
-    let kept_for = headers.get(KEEP_ALIVE).and_then(|value| timeout_of(value.as_bytes()));
-    Ok(ConnectionFacts { keeps: !is_odd, kept_for })
+    let has_unexpected_body = is_bodiless && (encoding.is_some() || length > Some(0));
+    let keep_alive = headers.get(KEEP_ALIVE).and_then(|value| timeout_of(value.as_bytes()));
+    Ok(ConnectionFacts { is_reusable: !has_unexpected_body, keep_alive })
 }
 
 fn only<'a>(
@@ -78,13 +79,13 @@ fn only<'a>(
     if all.next().is_some() { Err(twice) } else { Ok(first) }
 }
 
-/// Digits only: a sign, a blank or a second number might be read in another way by others.
+/// Reads digits only: other implementations may read a sign, a space or a second number differently.
 fn number(value: &[u8]) -> Option<u64> {
     let text = str::from_utf8(value).ok()?;
     text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok())?
 }
 
-/// `timeout=5, max=100`
+/// The timeout in the value of `Keep-Alive`, such as `timeout=5, max=100`.
 fn timeout_of(value: &[u8]) -> Option<Duration> {
     let mut parts = value.split(|byte| *byte == b',').map(<[u8]>::trim_ascii);
     let seconds = parts.find_map(|part| part.strip_prefix(b"timeout="))?;

@@ -1,7 +1,7 @@
-//! Servers behind a URL: an HTTP/1.1 client with connections that are kept.
+//! The HTTP/1.1 client for servers with a URL, with a pool of connections.
 //!
-//! hyper speaks the protocol. The task that waits for a response drives the connection itself, on the runtime that
-//! opened it, so that a call wakes no other task; and whether a byte of a request was written is known.
+//! hyper implements the protocol. The task that waits for a response also polls the connection, on the runtime that
+//! opened it, so that a call wakes no other task. The client knows whether any byte of a request was written.
 
 mod connect;
 mod connection;
@@ -30,13 +30,13 @@ pub(crate) use self::{
     target::{Bounds, Target},
 };
 
-/// Why there is no answer.
+/// Why there is no response.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum SendError {
-    /// The server has not acted on the request.
+    /// The request did not reach the server, or the server redirected it without acting on it.
     #[error("{0}")]
     NotSent(String),
-    /// It may have.
+    /// The server may have acted on the request.
     #[error("{0}")]
     Lost(String),
 }
@@ -54,15 +54,16 @@ impl HttpClient {
         Self { target, pool }
     }
 
-    /// Where it sends to.
+    /// The server of this client.
     pub(crate) fn target(&self) -> &Target {
         &self.target
     }
 
-    /// Sends one request and waits for the head of the answer. `path` is for another path of the same server, with
-    /// its query. The headers in `extra` follow those that are always sent.
+    /// Sends one request and waits for the head of the response. `path` is another path of the same server, with its
+    /// query. A header in `extra` replaces the common header of that name. Only a GET request is sent again if the
+    /// server closes a pooled connection after a part of the request was written.
     ///
-    /// Dropped before it is done, it closes the connection.
+    /// If the caller drops the future, the connection is closed.
     pub(crate) async fn send(
         &self,
         method: Method,
@@ -74,9 +75,9 @@ impl HttpClient {
         self.exchange((method, path), extra, body, is_safe).await
     }
 
-    /// Posts a request that changes nothing. A server may close a kept connection at any time, also while a request is
-    /// on its way: this one is then sent once more, on a new connection.
-    pub(crate) async fn ask(
+    /// Posts a request that changes nothing at the server. If the server closes a pooled connection after a part of the
+    /// request was written, the client sends the request once more, on a new connection.
+    pub(crate) async fn post_idempotent(
         &self,
         path: Option<&str>,
         extra: &[(HeaderName, HeaderValue)],
@@ -99,11 +100,11 @@ impl HttpClient {
             let is_kept = kept.is_some();
             let mut connection = match kept.take() {
                 Some(connection) => connection,
-                // In a box: it is rare, and much larger than the rest.
+                // Boxed, because this future is rarely needed and much larger than the others.
                 None => Box::pin(connect(&self.target)).await.map_err(SendError::NotSent)?,
             };
             let request = self.target.request(&method, &path, extra, body.clone());
-            match connection.exchange(request, self.target.bounds().head_bytes).await {
+            match connection.exchange(request, self.target.bounds().max_head_bytes).await {
                 Ok(response) => {
                     return self.checked(HttpResponse::new(
                         response,
@@ -111,7 +112,7 @@ impl HttpClient {
                         Arc::clone(shard),
                     ));
                 }
-                // The server has ended the connection while nobody used it.
+                // The server closed the pooled connection: the request is sent on a new one.
                 Err(NoResponse::NotWritten(_)) if is_kept => {}
                 Err(NoResponse::Closed(_)) if is_kept && is_safe => {}
                 Err(error) => return Err(self.failed(&error)),
@@ -124,7 +125,7 @@ impl HttpClient {
         let origin = self.target.origin();
         match error {
             NoResponse::NotWritten(error) => SendError::NotSent(format!(
-                "{origin} took the connection and closed it before it was sent anything: {error}"
+                "{origin} accepted the connection and closed it before the request was sent: {error}"
             )),
             NoResponse::Closed(error) => SendError::Lost(format!(
                 "{origin} closed the connection without an answer: {error}"
@@ -135,7 +136,7 @@ impl HttpClient {
         }
     }
 
-    /// An answer that points elsewhere is none: headers with secrets go where they were meant to go only.
+    /// Refuses redirects: the client sends headers, which may contain secrets, only to the configured URL.
     fn checked(&self, answer: HttpResponse) -> Result<HttpResponse, SendError> {
         if !answer.status.is_redirection() {
             return Ok(answer);
@@ -145,15 +146,15 @@ impl HttpClient {
         let to = to.as_ref().and_then(hyper::Uri::authority);
         let to = to.map(|to| to.as_str().rsplit('@').next().unwrap_or_default());
         let to = to.map_or("another path of it".to_owned(), |host| format!("`{host}`"));
-        let told = format!(
+        let message = format!(
             "{} answered {} and points to {to}; redirects are not followed: set the server's url to where it is now",
             self.target.origin(),
             answer.status.as_u16()
         );
         Err(match answer.status.as_u16() {
-            // These come after it may have been done.
-            301..=303 => SendError::Lost(told),
-            _ => SendError::NotSent(told),
+            // The server may have acted on the request before it sent one of these.
+            301..=303 => SendError::Lost(message),
+            _ => SendError::NotSent(message),
         })
     }
 }

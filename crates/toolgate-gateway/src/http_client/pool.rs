@@ -1,4 +1,4 @@
-//! Connections that wait for their next request, by the thread that opened them.
+//! The pool of idle connections to one server. It has as many shards as the machine has cores, and each thread uses one.
 
 use std::{
     cell::Cell,
@@ -17,10 +17,10 @@ use super::{
     connection::{HttpConnection, runtime},
 };
 
-/// So often unused connections are looked through, for those that are not to be kept any longer.
-const SWEEP: Duration = Duration::from_secs(10);
+/// How often a sweep closes idle connections that have expired or that the server has closed.
+const SWEEP_INTERVAL: Duration = Duration::from_secs(10);
 
-/// The connections of one thread that wait. On a cache line of its own: threads must not get in each other's way.
+/// A part of the pool. Each shard has a cache line of its own, so that threads do not slow each other.
 #[derive(Debug)]
 #[repr(align(64))]
 pub(super) struct Shard {
@@ -32,14 +32,14 @@ pub(super) struct Shard {
 #[derive(Debug, Default)]
 #[expect(clippy::vec_box, reason = "they come from calls and go to calls: what is moved is small")]
 struct Idle {
-    /// The one that was not used for longest is the first.
+    /// Ordered by their last use, the oldest first.
     connections: Vec<Box<HttpConnection>>,
-    /// The runtimes on which somebody looks through them.
+    /// The runtimes on which a sweep of this shard runs.
     swept: Vec<Option<Id>>,
 }
 
 impl Shard {
-    /// A connection that waits for a request, the last one that was used.
+    /// Takes the idle connection of this runtime that was used last, if it can still be used.
     pub(super) fn take(&self) -> Option<Box<HttpConnection>> {
         let (runtime, now) = (runtime(), Instant::now());
         loop {
@@ -49,29 +49,29 @@ impl Shard {
                 let place = all.iter().rposition(|idle| idle.runtime == runtime)?;
                 all.remove(place)
             };
-            // Servers close what was idle for a while: is this one still there?
-            let idle_for = now.saturating_duration_since(connection.idle_since);
-            let looks = idle_for >= self.bounds.look_after;
-            // What the runtime knows, hyper looks at before it writes.
-            if now < connection.use_until && (!looks || connection.is_idle(true)) {
+            // Servers close connections that were idle for some time. After a shorter time hyper's own check before it
+            // writes is enough; that check only knows what the runtime knows.
+            let idle_time = now.saturating_duration_since(connection.idle_since);
+            let checks_socket = idle_time >= self.bounds.check_after;
+            if now < connection.use_until && (!checks_socket || connection.is_idle(true)) {
                 return Some(connection);
             }
         }
     }
 
-    /// Takes a connection back whose answer was read to its end.
+    /// Takes back a connection whose response was read to its end.
     pub(super) fn put(self: &Arc<Self>, mut connection: Box<HttpConnection>) {
         if !connection.is_idle(false) {
             return;
         }
         let now = Instant::now();
         connection.idle_since = now;
-        connection.use_until = now + connection.kept_for.min(self.bounds.idle_for);
+        connection.use_until = now + connection.keep_alive.min(self.bounds.idle_timeout);
         let mut idle = self.idle();
         if idle.connections.first().is_some_and(|oldest| oldest.use_until <= now) {
             idle.connections.remove(0);
         }
-        if idle.connections.len() >= self.bounds.idle {
+        if idle.connections.len() >= self.bounds.max_idle {
             return;
         }
         let runtime = connection.runtime;
@@ -85,7 +85,7 @@ impl Shard {
         }
     }
 
-    /// Closes what is not to be used any more. False if there is nothing left to be looked at.
+    /// Closes the connections of this runtime that have expired or that the server has closed. False if none is left.
     pub(super) fn sweep(&self, runtime: Option<Id>) -> bool {
         let now = Instant::now();
         let mut idle = self.idle();
@@ -94,7 +94,7 @@ impl Shard {
         });
         let is_needed = idle.connections.iter().any(|idle| idle.runtime == runtime);
         if !is_needed {
-            // With the lock held: what comes next calls for the next one.
+            // Under the same lock, so that the next connection that is put back starts a new sweep.
             idle.swept.retain(|swept| *swept != runtime);
         }
         is_needed
@@ -104,7 +104,7 @@ impl Shard {
         self.idle.lock()
     }
 
-    /// How many there are.
+    /// The number of idle connections.
     #[cfg(test)]
     pub(super) fn waiting(&self) -> usize {
         self.idle().connections.len()
@@ -115,7 +115,7 @@ impl Shard {
     }
 }
 
-/// Looks through the unused connections of a runtime, as long as there are some.
+/// Sweeps the idle connections of a runtime until none is left.
 struct Sweeper {
     shard: Weak<Shard>,
     runtime: Option<Id>,
@@ -123,7 +123,7 @@ struct Sweeper {
 
 async fn sweep(sweeper: Sweeper) {
     loop {
-        tokio::time::sleep(SWEEP).await;
+        tokio::time::sleep(SWEEP_INTERVAL).await;
         let Some(shard) = sweeper.shard.upgrade() else { return };
         if !shard.sweep(sweeper.runtime) {
             return;
@@ -139,7 +139,7 @@ impl Drop for Sweeper {
     }
 }
 
-/// The connections of all threads to one server.
+/// The idle connections to one server.
 #[derive(Debug)]
 pub(super) struct Pool {
     shards: Box<[Arc<Shard>]>,
@@ -157,7 +157,7 @@ impl Pool {
         Self { shards: (0..*cores).map(shard).collect() }
     }
 
-    /// This thread's connections.
+    /// The shard of the current thread.
     #[expect(clippy::indexing_slicing, reason = "a remainder is within, and there is one at least")]
     pub(super) fn shard(&self) -> &Arc<Shard> {
         &self.shards[thread_number() % self.shards.len()]

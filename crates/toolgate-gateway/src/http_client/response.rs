@@ -1,4 +1,4 @@
-//! An answer: its head, and a body that is read as it comes.
+//! A response: its head, and a body that is read as it arrives.
 
 use std::{
     future::poll_fn,
@@ -14,13 +14,13 @@ use hyper::{
 };
 
 use super::{
-    connection::{HttpConnection, told},
+    connection::{HttpConnection, with_cause},
     head::ResponseHeaders,
     pool::Shard,
 };
 
-/// So many pieces of a body that nobody wants are read, to see whether they are the last ones.
-const LAST_PIECES: usize = 4;
+/// The most chunks of an unread body that `is_over` reads without waiting, to find the end of the body.
+const MAX_DRAINED_CHUNKS: usize = 4;
 
 /// Why a body could not be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -31,14 +31,14 @@ pub(crate) enum BodyError {
     Broken(String),
 }
 
-/// An answer. Dropped before its end, it closes the connection: so the server learns that nobody waits any more.
+/// A response. Dropped before the end of its body, it closes the connection, so that the server can stop its work.
 #[derive(Debug)]
 pub(crate) struct HttpResponse {
     pub(crate) status: StatusCode,
     pub(crate) headers: ResponseHeaders,
     body: Incoming,
     is_broken: bool,
-    /// As long as there is something to be read.
+    /// `None` once the body was read to its end, or after an error.
     connection: Option<Box<HttpConnection>>,
     shard: Arc<Shard>,
 }
@@ -59,14 +59,14 @@ impl HttpResponse {
         let (status, headers) = (head.status, ResponseHeaders(head.headers));
         let connection = Some(connection);
         let mut answer = Self { status, headers, body, is_broken: false, connection, shard };
-        // Without a body there is nothing left to wait for.
+        // Without a body the connection is free at once.
         if answer.body.is_end_stream() {
             answer.end();
         }
         answer
     }
 
-    /// The whole body, at most so many bytes of it.
+    /// Reads the whole body. A body of more than `most` bytes is an error.
     pub(crate) async fn whole(mut self, most: usize) -> Result<Bytes, BodyError> {
         let length = self.body.size_hint().exact();
         let length = length.map(|length| usize::try_from(length).unwrap_or(usize::MAX));
@@ -96,7 +96,7 @@ impl HttpResponse {
         Ok(all.freeze())
     }
 
-    /// What comes next of the body; `None` at its end. Nothing is lost if this is dropped while it waits.
+    /// The next chunk of the body; `None` at its end. Cancel safe.
     pub(crate) async fn chunk(&mut self) -> Option<Result<Bytes, BodyError>> {
         poll_fn(|context| self.poll_chunk(context)).await
     }
@@ -105,18 +105,18 @@ impl HttpResponse {
         let mut is_driven = false;
         loop {
             if self.is_broken {
-                return Poll::Ready(Some(Err(self.broken("it broke off before"))));
+                return Poll::Ready(Some(Err(self.broken("an earlier read failed"))));
             }
             let Some(connection) = &mut self.connection else { return Poll::Ready(None) };
-            // What is waited for comes from the driver, within this task: nobody has to be woken for it.
+            // The body gets its data from the driver, which this task polls itself: no waker is needed.
             let mut unwoken = Context::from_waker(Waker::noop());
             match Pin::new(&mut self.body).poll_frame(&mut unwoken) {
                 Poll::Ready(Some(Ok(frame))) => {
                     is_driven = false;
-                    // Nobody reads trailers.
+                    // Trailers are ignored.
                     let Ok(data) = frame.into_data() else { continue };
                     if self.body.is_end_stream() {
-                        // The connection is free, whether or not somebody asks for more.
+                        // The connection is free now, even if the caller does not read on to `None`.
                         self.end();
                     }
                     if !data.is_empty() {
@@ -124,7 +124,7 @@ impl HttpResponse {
                     }
                 }
                 Poll::Ready(Some(Err(error))) => {
-                    return Poll::Ready(Some(Err(self.broken(&told(&error)))));
+                    return Poll::Ready(Some(Err(self.broken(&with_cause(&error)))));
                 }
                 Poll::Ready(None) => {
                     self.end();
@@ -142,10 +142,11 @@ impl HttpResponse {
         }
     }
 
-    /// Whether its connection is free, or closed, without waiting for anything.
+    /// Reads the rest of the body that has already arrived, and returns whether the connection is free or closed. Does
+    /// not wait.
     pub(super) fn is_over(&mut self) -> bool {
         let mut context = Context::from_waker(Waker::noop());
-        for _ in 0..LAST_PIECES {
+        for _ in 0..MAX_DRAINED_CHUNKS {
             if self.connection.is_none()
                 || !matches!(self.poll_chunk(&mut context), Poll::Ready(Some(Ok(_))))
             {
@@ -171,7 +172,7 @@ impl HttpResponse {
 
 impl Drop for HttpResponse {
     fn drop(&mut self) {
-        // What nobody reads may have come to its end all the same.
+        // The rest of the body may have arrived: the connection then goes back to the pool.
         self.is_over();
     }
 }

@@ -1,4 +1,4 @@
-//! The bytes of a connection, TCP or TLS over it, and what is known of them while hyper holds the connection.
+//! The byte stream of a connection, TCP or TLS over TCP, with counters that stay readable while hyper owns the stream.
 
 use std::{
     io::{self, IoSlice},
@@ -20,25 +20,26 @@ use tokio::{
 };
 use tokio_rustls::client::TlsStream;
 
-/// What went over a connection since its last request began. The task that polls the connection is the only writer.
+/// Counts the bytes of a connection since the start of its last request. Only the task that polls the connection
+/// changes the counters.
 #[derive(Debug, Default)]
 pub(super) struct Traffic {
     written: AtomicUsize,
     read: AtomicUsize,
-    /// Why nothing more can be written.
-    failed: OnceLock<io::Error>,
-    /// Whether the next read asks the system, not the runtime.
-    looks: AtomicBool,
+    /// The first error of a write. Later writes are discarded.
+    write_error: OnceLock<io::Error>,
+    /// Whether the next read asks the operating system instead of the runtime.
+    checks_socket: AtomicBool,
 }
 
 impl Traffic {
-    /// A request begins.
-    pub(super) fn start(&self) {
+    /// Resets the counters at the start of a request.
+    pub(super) fn reset(&self) {
         self.written.store(0, Ordering::Relaxed);
         self.read.store(0, Ordering::Relaxed);
     }
 
-    /// How many bytes the system took, those of TLS included.
+    /// How many bytes the operating system accepted, including those of TLS.
     pub(super) fn written(&self) -> usize {
         self.written.load(Ordering::Relaxed)
     }
@@ -48,15 +49,15 @@ impl Traffic {
         self.read.load(Ordering::Relaxed)
     }
 
-    pub(super) fn failed(&self) -> Option<&io::Error> {
-        self.failed.get()
+    pub(super) fn write_error(&self) -> Option<&io::Error> {
+        self.write_error.get()
     }
 
-    /// Has the next read ask the system: the runtime learns of what happened to a connection when it next waits for
-    /// events. Where a server closes an idle connection while the runtime is busy, a request would be written to it
-    /// and be lost, though the system knows already that the other end is gone.
-    pub(super) fn look(&self) {
-        self.looks.store(true, Ordering::Relaxed);
+    /// Makes the next read ask the operating system. The runtime notices that a server closed an idle connection only
+    /// when it next waits for events. A request that is written before that would be lost, although the operating
+    /// system already knows that the connection is closed.
+    pub(super) fn check_socket(&self) {
+        self.checks_socket.store(true, Ordering::Relaxed);
     }
 }
 
@@ -64,8 +65,9 @@ fn add(count: &AtomicUsize, more: usize) {
     count.store(count.load(Ordering::Relaxed).saturating_add(more), Ordering::Relaxed);
 }
 
-/// A TCP stream that counts what the system took. Once writing fails it swallows what is written: the server may
-/// have refused the request before it read all of it, and hyper reads the response only if writing goes well.
+/// A TCP stream that counts the bytes that the operating system accepts. After a failed write it discards all further
+/// bytes and reports success: the server may have responded before it read the whole request, and hyper reads the
+/// response only if no write fails.
 #[derive(Debug)]
 pub(super) struct CountingSocket {
     stream: TcpStream,
@@ -77,7 +79,7 @@ impl CountingSocket {
         Self { stream, traffic: Arc::default() }
     }
 
-    /// What there is to be read, or its end; `None` if nothing has come.
+    /// Reads from the socket without the runtime; `None` if there is nothing to read yet.
     #[cold]
     fn read_now(&self, buffer: &mut ReadBuf<'_>) -> Option<io::Result<()>> {
         let mut read = [0; 1024];
@@ -102,7 +104,7 @@ impl CountingSocket {
             }
             Poll::Pending => return Poll::Pending,
         };
-        let _ = self.traffic.failed.set(error);
+        let _ = self.traffic.write_error.set(error);
         Poll::Ready(Ok(offered))
     }
 }
@@ -113,8 +115,8 @@ impl AsyncRead for CountingSocket {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        if self.traffic.looks.load(Ordering::Relaxed) {
-            self.traffic.looks.store(false, Ordering::Relaxed);
+        if self.traffic.checks_socket.load(Ordering::Relaxed) {
+            self.traffic.checks_socket.store(false, Ordering::Relaxed);
             if let Some(found) = self.read_now(buffer) {
                 return Poll::Ready(found);
             }
@@ -138,7 +140,7 @@ impl AsyncWrite for CountingSocket {
         parts: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let offered = parts.iter().map(|part| part.len()).sum();
-        if self.traffic.failed().is_some() {
+        if self.traffic.write_error().is_some() {
             return Poll::Ready(Ok(offered));
         }
         let wrote = Pin::new(&mut self.stream).poll_write_vectored(context, parts);
@@ -150,7 +152,7 @@ impl AsyncWrite for CountingSocket {
     }
 
     fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        // TCP keeps nothing back.
+        // A TCP stream has no write buffer of its own.
         Poll::Ready(Ok(()))
     }
 
@@ -159,7 +161,7 @@ impl AsyncWrite for CountingSocket {
     }
 }
 
-/// What hyper reads from and writes to.
+/// The stream that hyper reads from and writes to.
 #[derive(Debug)]
 pub(super) enum ClientStream {
     Plain(CountingSocket),
@@ -188,9 +190,9 @@ impl AsyncRead for ClientStream {
         };
         let new = buffer.filled().get(before..).unwrap_or_default();
         let traffic = self.traffic();
-        // hyper passes over line ends before a response. They belong to no response, so this connection is not in step.
+        // hyper skips line breaks before a response. They belong to no response, so the connection cannot be trusted.
         if traffic.read() == 0 && new.first().is_some_and(|first| *first != b'H') {
-            let why = "it does not begin as answers do";
+            let why = "the response does not begin with `HTTP`";
             return Poll::Ready(Err(io::Error::new(io::ErrorKind::InvalidData, why)));
         }
         add(&traffic.read, new.len());

@@ -1,4 +1,4 @@
-//! Where a server is, and what is the same in each request to it.
+//! The address of a server, and the parts that all requests to it have in common.
 
 use std::{
     fmt,
@@ -23,34 +23,34 @@ use toolgate_wire::headers;
 use super::{SendError, tls};
 use crate::hops;
 
-/// What a server may cost.
+/// Limits of the connections to one server.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Bounds {
-    /// How long it may take to open a connection, TLS included.
-    pub(crate) connect_within: Duration,
-    /// So many unused connections are kept, by each thread.
-    pub(crate) idle: usize,
-    /// For so long, or as long as the server says if that is shorter.
-    pub(crate) idle_for: Duration,
-    /// A connection that was idle for so long is looked at before it is used again.
-    pub(crate) look_after: Duration,
-    /// The most bytes of an answer's head.
-    pub(crate) head_bytes: usize,
+    /// How long the client may take to open a connection, including TLS.
+    pub(crate) connect_timeout: Duration,
+    /// The most idle connections that each shard of the pool keeps.
+    pub(crate) max_idle: usize,
+    /// How long an idle connection is kept, unless the server announces a shorter time.
+    pub(crate) idle_timeout: Duration,
+    /// The idle time from which on the client checks the socket before it uses a connection again.
+    pub(crate) check_after: Duration,
+    /// The most bytes of a response's head.
+    pub(crate) max_head_bytes: usize,
 }
 
 impl Default for Bounds {
     fn default() -> Self {
         Self {
-            connect_within: Duration::from_secs(10),
-            idle: 64,
-            idle_for: Duration::from_secs(55),
-            look_after: Duration::from_millis(100),
-            head_bytes: 64 * 1024,
+            connect_timeout: Duration::from_secs(10),
+            max_idle: 64,
+            idle_timeout: Duration::from_secs(55),
+            check_after: Duration::from_millis(100),
+            max_head_bytes: 64 * 1024,
         }
     }
 }
 
-/// Why a server cannot be spoken to as configured. Never shows what may be a secret.
+/// Why the url or the headers of a server are not valid. The message contains nothing that may be a secret.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum BadTarget {
     #[error("the url is not valid: {0}; write it as `https://host/path`")]
@@ -73,21 +73,22 @@ pub(crate) enum BadTarget {
     Tls(String),
 }
 
-/// How the server's machine is found.
+/// The server's host: an IP address, or a name to look up.
 #[derive(Debug)]
 pub(super) enum Address {
     Fixed(SocketAddr),
     Named(String, u16),
 }
 
-/// Where a server is, with the headers that are always sent.
+/// The address of a server, with the headers of all requests to it.
 pub(crate) struct Target {
     origin: Box<str>,
     path: Uri,
     pub(super) address: Address,
     pub(super) tls: Option<(TlsConnector, ServerName<'static>)>,
-    /// The headers that are always sent, with what is posted, and with everything else.
+    /// The headers of all POST requests.
     post: HeaderMap,
+    /// The headers of all other requests.
     other: HeaderMap,
     bounds: Bounds,
 }
@@ -123,11 +124,12 @@ impl Target {
         let address = address(host, port(&authority)?.unwrap_or(if is_https { 443 } else { 80 }));
         let origin = format!("{scheme}://{authority}").into_boxed_str();
         let path = parts.path_and_query.unwrap_or(PathAndQuery::from_static("/"));
-        let (post, other) = templates(&authority, headers)?;
+        let (post, other) = common_headers(&authority, headers)?;
         Ok(Self { origin, path: path.into(), address, tls, post, other, bounds })
     }
 
-    /// An endpoint that speaks no MCP. A user in its address goes into `Authorization`, unless that is set.
+    /// An endpoint that is no MCP server. A user name and password in the URL become the header `Authorization`, unless
+    /// `headers` has one.
     pub(crate) fn endpoint(
         url: &str,
         headers: impl IntoIterator<Item = (String, String)>,
@@ -146,7 +148,7 @@ impl Target {
         Ok(target)
     }
 
-    /// Scheme, host and port: what messages name the server by. A path or a query may hold a secret.
+    /// Scheme, host and port. Messages show nothing else of the URL, because the path or the query may contain a secret.
     pub(crate) fn origin(&self) -> &str {
         &self.origin
     }
@@ -155,17 +157,17 @@ impl Target {
         self.bounds
     }
 
-    /// The path that is asked for: the server's own, or another one of it.
+    /// The path of a request: the path of the configured URL, or `other` on the same server.
     pub(super) fn path(&self, other: Option<&str>) -> Result<Uri, SendError> {
         let Some(path) = other else { return Ok(self.path.clone()) };
         let parsed = PathAndQuery::try_from(path).ok().filter(|_| path.starts_with('/'));
         let parsed = parsed.ok_or_else(|| {
-            SendError::NotSent(format!("{} named a path that is none", self.origin()))
+            SendError::NotSent(format!("{} named an invalid path", self.origin()))
         })?;
         Ok(parsed.into())
     }
 
-    /// A request. What is in `extra` replaces what is always sent.
+    /// A request. A header in `extra` replaces the common header of that name.
     pub(super) fn request(
         &self,
         method: &Method,
@@ -179,7 +181,7 @@ impl Target {
             headers.insert(name.clone(), value.clone());
         }
         if is_post && body.is_empty() {
-            // hyper leaves it out.
+            // hyper sends no `Content-Length` for an empty body.
             headers.insert(CONTENT_LENGTH, HeaderValue::from_static("0"));
         }
         let mut request = Request::new(Full::new(body));
@@ -189,7 +191,7 @@ impl Target {
         request
     }
 
-    /// Trusts what the test says instead of what the system says.
+    /// Replaces the system's trusted certificates by those of the test.
     #[cfg(test)]
     pub(super) fn trusting(mut self, tls: TlsConnector) -> Self {
         self.tls = self.tls.map(|(_, name)| (tls, name));
@@ -197,7 +199,7 @@ impl Target {
     }
 }
 
-/// An address without `user:password@`, and what stands for that in `Authorization`.
+/// A URL without `user:password@`, and the value of `Authorization` that replaces the user and the password.
 fn without_user(url: &str) -> (String, Option<String>) {
     let (scheme, rest) = url.split_once("://").unwrap_or_default();
     let (authority, path) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
@@ -227,7 +229,7 @@ fn address(host: String, port: u16) -> Address {
     }
 }
 
-/// The port, if there is one.
+/// The port, if the authority has one.
 fn port(authority: &Authority) -> Result<Option<u16>, BadTarget> {
     let after = authority.as_str().rsplit(']').next().unwrap_or_default();
     match after.rsplit_once(':') {
@@ -239,7 +241,7 @@ fn port(authority: &Authority) -> Result<Option<u16>, BadTarget> {
     }
 }
 
-/// Headers that belong to the connection or the protocol.
+/// Whether toolgate sets this header itself, for the connection or the protocol.
 fn is_ours(name: &HeaderName) -> bool {
     const OURS: [HeaderName; 9] = [
         ACCEPT,
@@ -266,7 +268,7 @@ fn is_ours(name: &HeaderName) -> bool {
         .contains(&name.as_str())
 }
 
-fn templates(
+fn common_headers(
     authority: &Authority,
     given: impl IntoIterator<Item = (String, String)>,
 ) -> Result<(HeaderMap, HeaderMap), BadTarget> {
@@ -287,7 +289,7 @@ fn templates(
             return Err(BadTarget::OurHeader(name));
         }
         value.set_sensitive(true);
-        // The first one replaces ours, further ones of the name are sent as well.
+        // The first header of a name replaces the default; further ones of the same name are added.
         if set.contains(&parsed) {
             other.append(parsed, value);
         } else {

@@ -100,7 +100,7 @@ async fn a_safe_request_that_a_kept_connection_lost_is_sent_once_more() {
         server.so_far().await;
         let body = Bytes::from_static(b"x");
         let lost = if is_safe {
-            client.ask(None, &[], body).await
+            client.post_idempotent(None, &[], body).await
         } else {
             client.send(Method::POST, None, &[], body).await
         };
@@ -185,7 +185,7 @@ async fn a_server_that_takes_no_connection_is_given_up_in_time() {
     // It listens and speaks no TLS: the handshake waits for an answer that never comes.
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("https://{}/", listener.local_addr().unwrap());
-    let bounds = Bounds { connect_within: Duration::from_millis(50), ..Bounds::default() };
+    let bounds = Bounds { connect_timeout: Duration::from_millis(50), ..Bounds::default() };
     let client = HttpClient::new(Arc::new(Target::new(&url, [], bounds).unwrap()));
     let error = post(&client, "x").await.unwrap_err();
     assert!(
@@ -328,7 +328,7 @@ fn each_runtime_has_connections_of_its_own() {
 #[test]
 fn a_connection_whose_end_nobody_has_noticed_yet_is_replaced_as_well() {
     let (url, seen, go_on) = elsewhere("/closed-when-told");
-    let bounds = Bounds { look_after: Duration::ZERO, ..Bounds::default() };
+    let bounds = Bounds { check_after: Duration::ZERO, ..Bounds::default() };
     let client = HttpClient::new(Arc::new(Target::new(&url, [], bounds).unwrap()));
     runtime().block_on(async {
         assert_eq!(posted(&client, "1").await, "1");
@@ -390,7 +390,7 @@ async fn a_stream_that_is_left_after_its_answer_ends_and_its_connection_is_used_
     let mut events = EventStream::new(answer, 100);
     server.go_on.notify_one();
     assert!(events.next().await.unwrap().is_some());
-    events.leave();
+    events.drain();
     let comes_back = async {
         while client.pool.shard().waiting() == 0 {
             tokio::task::yield_now().await;

@@ -1,4 +1,4 @@
-//! TLS: who is trusted.
+//! TLS with the certificates that the operating system trusts.
 
 use std::sync::{Arc, OnceLock};
 
@@ -11,7 +11,7 @@ use tokio_rustls::{
     },
 };
 
-/// TLS that trusts what the system trusts; made once, since that reads many files.
+/// TLS that trusts the certificates of the operating system. It is made once, because that reads many files.
 pub(super) fn system_tls() -> Result<TlsConnector, String> {
     static MADE: OnceLock<Result<TlsConnector, String>> = OnceLock::new();
     MADE.get_or_init(|| {
@@ -22,7 +22,7 @@ pub(super) fn system_tls() -> Result<TlsConnector, String> {
     .clone()
 }
 
-/// TLS with a verifier of one's own choice.
+/// TLS with the given verifier of certificates.
 pub(super) fn tls(
     verifier: Verifier,
     provider: Arc<CryptoProvider>,

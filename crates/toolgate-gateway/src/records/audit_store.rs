@@ -1,4 +1,4 @@
-//! Audit records on their way into the store: on a thread of their own, so that the audit's never waits.
+//! Writes audit records to the store on a separate thread, so that the thread of the audit never waits for the store.
 
 use std::{
     error::Error,
@@ -18,12 +18,12 @@ use toolgate::{
 };
 use toolgate_store::{AuditRecord, Store};
 
-/// So many batches wait at most; what comes then is refused, and counted by the audit.
-const QUEUE: usize = 256;
-/// How often a store that is busy is asked again.
-const TRIES: u32 = 3;
+/// The most batches that wait for the store. Further batches are refused, and the audit counts them.
+const MAX_QUEUED_BATCHES: usize = 256;
+/// How often a batch is tried if the store is busy.
+const MAX_TRIES: u32 = 3;
 
-/// The way of audit records into a store.
+/// An output of the audit that queues records for the thread that writes to the store.
 #[derive(Debug)]
 pub(crate) struct AuditStore {
     queue: Mutex<Option<mpsc::Sender<Vec<AuditRecord>>>>,
@@ -34,7 +34,7 @@ pub(crate) struct AuditStore {
 impl AuditStore {
     /// Starts the thread that writes.
     pub(crate) fn start(store: Arc<dyn Store>) -> io::Result<Arc<Self>> {
-        let (queue, mut batches) = mpsc::channel::<Vec<AuditRecord>>(QUEUE);
+        let (queue, mut batches) = mpsc::channel::<Vec<AuditRecord>>(MAX_QUEUED_BATCHES);
         let lost = Arc::new(AtomicU64::new(0));
         let counter = Arc::clone(&lost);
         let writer = BackgroundWriter::start_async("audit-store", async move {
@@ -48,10 +48,11 @@ impl AuditStore {
         Ok(Arc::new(Self { queue: Mutex::new(Some(queue)), writer, lost }))
     }
 
-    /// Takes no more, and waits for a while until all is written. Blocks: for the end of a program.
-    pub(crate) fn finish(&self, patience: Duration) {
+    /// Closes the queue and waits until all records are written, at most for `timeout`. Blocks the thread: call it only
+    /// at the end of the program.
+    pub(crate) fn finish(&self, timeout: Duration) {
         drop(self.queue.lock().take());
-        self.writer.finish(patience);
+        self.writer.finish(timeout);
         let lost = self.lost.load(Ordering::Relaxed);
         if lost > 0 {
             tracing::error!(lost, "audit records did not reach the store");
@@ -60,7 +61,7 @@ impl AuditStore {
 }
 
 async fn write(store: &dyn Store, batch: &[AuditRecord]) -> Result<(), toolgate_store::StoreError> {
-    for _ in 1..TRIES {
+    for _ in 1..MAX_TRIES {
         match store.append_audit(batch).await {
             Err(error) if error.is_busy() => {}
             done => return done,

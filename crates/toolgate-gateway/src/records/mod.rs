@@ -1,4 +1,4 @@
-//! Records of calls: the call log, the audit in the store, the trail, spans and metrics. How they are opened, written and closed.
+//! Records of calls: opens, writes and closes the call log, the audit in the store, the trail, spans and metrics.
 
 mod audit_store;
 mod sinks;

@@ -1,4 +1,4 @@
-//! Where everything goes that a chain tells: the call log, the trail, spans and metrics.
+//! The outputs of a chain's records: the store, the trail, spans and metrics.
 
 use std::{sync::Arc, time::Duration};
 
@@ -17,26 +17,25 @@ use crate::{
     },
 };
 
-/// How long each of them may take at the end.
+/// How long each output may take to write what is left when the program ends.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// What was opened for a chain, to be closed after it.
+/// The outputs that were opened for a chain. Close them after the chain has ended.
 #[derive(Debug, Default)]
 pub struct RecordSinks {
-    pub(crate) memory: StoreRecords,
+    pub(crate) store: StoreRecords,
     pub(crate) exporters: Option<Exporters>,
 }
 
 impl RecordSinks {
-    /// Opens the store, the way to the trail and the exporters, as far as there are such; gives what the chain needs
-    /// of them.
+    /// Opens the store, the trail and the exporters that are configured. Also returns the parts that the chain needs.
     pub async fn open(
         store: Option<&str>,
         trail: Option<&TrailConfig>,
         telemetry: Option<&TelemetryConfig>,
         settings: &Settings,
     ) -> Result<(Self, Parts), RecordsError> {
-        let (memory, mut parts) = StoreRecords::open(store, trail, settings).await?;
+        let (store, mut parts) = StoreRecords::open(store, trail, settings).await?;
         let mut exporters = None;
         if let Some(config) = telemetry {
             let started = telemetry::start(config, &settings.audit).map_err(RecordsError)?;
@@ -47,10 +46,10 @@ impl RecordSinks {
         } else if settings.audit.otlp {
             return Err(RecordsError(telemetry::NO_COLLECTOR.to_owned()));
         }
-        Ok((Self { memory, exporters }, parts))
+        Ok((Self { store, exporters }, parts))
     }
 
-    /// What a chain gets that is only looked at: the settings are checked, and nothing is opened or sent.
+    /// The parts of a chain that is only inspected: checks the settings, and opens and sends nothing.
     pub(crate) fn silent(
         store: Option<&str>,
         trail: Option<&TrailConfig>,
@@ -58,7 +57,7 @@ impl RecordSinks {
         settings: &Settings,
     ) -> Result<Parts, RecordsError> {
         match store {
-            None => store_records::needs_no_store(settings)?,
+            None => store_records::refuse_without_store(settings)?,
             Some(url) => store_records::check_store(url)?,
         }
         if telemetry.is_none() && settings.audit.otlp {
@@ -68,41 +67,42 @@ impl RecordSinks {
         let instruments = telemetry.map(telemetry::silent).transpose().map_err(RecordsError)?;
         inputs.set_if_some(instruments);
         Ok(Parts {
-            log: store.map(|_| store_records::log_to_nowhere(settings)).transpose()?,
-            trail: trail.map(|_| store_records::log_to_nowhere(settings)).transpose()?,
+            log: store.map(|_| store_records::discarding_log(settings)).transpose()?,
+            trail: trail.map(|_| store_records::discarding_log(settings)).transpose()?,
             inputs,
             only_explains: true,
             ..Parts::default()
         })
     }
 
-    /// What remembers tools, if there is a store.
-    pub(crate) fn acquaintances(&self) -> Option<SeenTools> {
-        self.memory.acquaintances()
+    /// The approved tools in the store, if there is a store.
+    pub(crate) fn seen_tools(&self) -> Option<SeenTools> {
+        self.store.seen_tools()
     }
 
-    /// Learns which tools there are, for a namespace that keeps new ones away.
-    pub async fn meet(&self, namespace: &str, stack: &Stack, listed: Vec<ToolId>) {
-        if let Some(acquaintances) = self.memory.acquaintances() {
+    /// Approves the tools of a namespace with one server, if no tools were approved before: for `new_tools =
+    /// "quarantine"`.
+    pub async fn approve_first_list(&self, namespace: &str, stack: &Stack, listed: Vec<ToolId>) {
+        if let Some(seen) = self.store.seen_tools() {
             let Some(server) = listed.first().map(|tool| Arc::from(tool.server())) else { return };
             let (servers, known) = (std::slice::from_ref(&server), &stack.parts().known);
-            // What could not be recorded stays quarantined.
-            let _ = acquaintances.meet(namespace, servers, &server, &listed, known).await;
+            // If the store fails, the tools stay quarantined.
+            let _ = seen.approve_first_list(namespace, servers, &server, &listed, known).await;
         }
     }
 
-    /// Writes and sends what is left. Blocks: for the end of a program.
+    /// Writes and sends what is left. Blocks the thread: call it only at the end of the program.
     pub async fn close(self, stack: &Stack) {
-        // Before the memory, which some of its records go to.
+        // The audit closes before the store, because it writes to the store.
         if let Some(audit) = &stack.audit {
-            // Blocks, but nothing else runs any more.
+            // This call blocks the runtime, on which nothing else runs any more.
             audit.close(CLOSE_TIMEOUT);
             let lost = audit.counts().lost();
             if lost > 0 {
                 tracing::error!(lost, "audit records were lost");
             }
         }
-        self.memory.close(stack.parts()).await;
+        self.store.close(stack.parts()).await;
         if let Some(exporters) = self.exporters {
             exporters.finish(CLOSE_TIMEOUT);
         }

@@ -1,4 +1,5 @@
-//! What outlives a run: the call log, and the tools that a namespace was seen with.
+//! The records that stay in the store after the program ends: the call log, the audit and the approved tools of each
+//! namespace. Also opens the trail.
 
 use std::{sync::Arc, time::Duration};
 
@@ -17,7 +18,7 @@ use toolgate_store::{LogWriter, Retention, Store};
 use super::{RecordsError, audit_store::AuditStore, trail::TrailExporter};
 use crate::config::TrailConfig;
 
-/// How long the store may take to write what is left at the end.
+/// How long the store and the trail may each take to write what is left when the program ends.
 const STORE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The store with the thread that writes to it, and the thread that sends the audit trail.
@@ -28,19 +29,18 @@ pub(crate) struct StoreRecords {
     trail: Option<TrailExporter>,
 }
 
-/// The part of the memory that calls may ask.
+/// The approved tools of each namespace, in the store.
 #[derive(Clone, Debug)]
 pub(crate) struct SeenTools(Arc<dyn Store>);
 
 impl StoreRecords {
-    /// Opens the store and the way to the endpoint, as far as there are such; gives what the chain needs
-    /// of them.
+    /// Opens the store and the trail, if they are configured. Also returns the parts that the chain needs.
     pub(crate) async fn open(
         store: Option<&str>,
         trail: Option<&TrailConfig>,
         settings: &Settings,
     ) -> Result<(Self, Parts), RecordsError> {
-        let mut memory = Self::default();
+        let mut records = Self::default();
         let mut parts = Parts::default();
         let redactor = || Redactor::new(&settings.redact).map_err(|error| failed(&error));
         match store {
@@ -51,27 +51,27 @@ impl StoreRecords {
                 let audit =
                     AuditStore::start(Arc::clone(&store)).map_err(|error| failed(&error))?;
                 parts.audit_outputs.push(Arc::clone(&audit) as _);
-                memory.audit = Some(audit);
+                records.audit = Some(audit);
                 let writer = LogWriter::start(queue, Arc::clone(&store), Retention::from(&config));
-                memory.store = Some((store, writer.map_err(|error| failed(&error))?));
+                records.store = Some((store, writer.map_err(|error| failed(&error))?));
                 parts.log = Some(sink);
             }
-            None => needs_no_store(settings)?,
+            None => refuse_without_store(settings)?,
         }
         if let Some(config) = trail {
             let (sink, trail) = TrailExporter::start(config, redactor()?).map_err(RecordsError)?;
-            memory.trail = Some(trail);
+            records.trail = Some(trail);
             parts.trail = Some(sink);
         }
-        Ok((memory, parts))
+        Ok((records, parts))
     }
 
-    /// What remembers tools, if there is a store.
-    pub(crate) fn acquaintances(&self) -> Option<SeenTools> {
+    /// The approved tools in the store, if there is a store.
+    pub(crate) fn seen_tools(&self) -> Option<SeenTools> {
         self.store.as_ref().map(|(store, _)| SeenTools(Arc::clone(store)))
     }
 
-    /// Writes and sends what is left. Blocks: for the end of a program.
+    /// Writes and sends what is left. Blocks the thread: call it only at the end of the program.
     pub(crate) async fn close(self, parts: &Parts) {
         let sinks = [("call log", &parts.log), ("audit trail", &parts.trail)];
         for (_, sink) in sinks {
@@ -100,8 +100,8 @@ fn failed(error: &dyn std::fmt::Display) -> RecordsError {
     RecordsError(format!("the store cannot be used: {error}"))
 }
 
-/// Refuses settings that mean nothing without a store.
-pub(crate) fn needs_no_store(settings: &Settings) -> Result<(), RecordsError> {
+/// Refuses settings that need a store.
+pub(crate) fn refuse_without_store(settings: &Settings) -> Result<(), RecordsError> {
     const SET: &str = "set `store`, as `store = \"sqlite:toolgate.db\"`";
     let why = if settings.log.is_some() {
         "`[log]` needs somewhere to write to"
@@ -115,19 +115,20 @@ pub(crate) fn needs_no_store(settings: &Settings) -> Result<(), RecordsError> {
     Err(RecordsError(format!("{why}: {SET}")))
 }
 
-/// Refuses a store that cannot be one, without opening it.
+/// Refuses an invalid URL of a store, without opening the store.
 pub(crate) fn check_store(url: &str) -> Result<(), RecordsError> {
     toolgate_store::sqlite_path(url).map(drop).map_err(|error| failed(&error))
 }
 
-/// A log whose records nobody keeps.
-pub(crate) fn log_to_nowhere(settings: &Settings) -> Result<LogSink, RecordsError> {
+/// A call log that discards its records: for a chain that is only inspected.
+pub(crate) fn discarding_log(settings: &Settings) -> Result<LogSink, RecordsError> {
     let redactor = Redactor::new(&settings.redact);
     let redactor = redactor.map_err(|error| RecordsError(error.to_string()))?;
     Ok(LogSink::channel(&settings.log.clone().unwrap_or_default(), redactor).0)
 }
 
-/// The tools that a namespace was seen with, for those who only look: nothing is made or remembered.
+/// The approved tools of a namespace, for a command that only inspects the config: creates no store, and approves
+/// nothing.
 pub(crate) async fn known_tools(url: &str, namespace: &str) -> Result<Vec<ToolId>, RecordsError> {
     let path = toolgate_store::sqlite_path(url).map_err(|error| failed(&error))?;
     if !path.exists() {
@@ -140,11 +141,11 @@ pub(crate) async fn known_tools(url: &str, namespace: &str) -> Result<Vec<ToolId
 }
 
 impl SeenTools {
-    /// Approves the first list of a server, if none was approved before; from then on the filter knows what is
-    /// approved. `false`: that could not be recorded, nothing is approved, and it has to be tried again.
+    /// Approves the first list of a server, if none was approved before, and sets the approved tools in `known`, which
+    /// the filter reads. Returns `false` if the store fails: nothing is approved then, and the caller has to try again.
     ///
-    /// `servers` are those that the namespace has now.
-    pub(crate) async fn meet(
+    /// `servers` are the servers that the namespace has now.
+    pub(crate) async fn approve_first_list(
         &self,
         namespace: &str,
         servers: &[Arc<str>],

@@ -1,4 +1,4 @@
-//! The audit trail's way out: records in batches to an HTTP endpoint, tried again, and bounded.
+//! The exporter of the trail: posts batches of records to an HTTP endpoint, with retries and a bounded queue.
 
 use std::{sync::Arc, time::Duration};
 
@@ -18,19 +18,19 @@ use crate::{
     http_client::{Bounds, HttpClient, Target},
 };
 
-/// The first wait after a failed try; each further one is twice as long.
+/// The delay after the first failed try. `Backoff` increases it after each further one, up to `MAX_RETRY_WAIT`.
 const FIRST_WAIT: Duration = Duration::from_millis(200);
 const MAX_RETRY_WAIT: Duration = Duration::from_secs(30);
 
-/// What an endpoint says is read up to here. Nobody looks at it.
+/// The most bytes of a response that are read. The content is ignored.
 const MAX_RESPONSE_BYTES: usize = 64 * 1024;
 
-/// The thread that sends.
+/// The thread that posts the records.
 #[derive(Debug)]
 pub(crate) struct TrailExporter(BackgroundWriter);
 
 impl TrailExporter {
-    /// Starts to send; gives the sink that the chain writes into. Refuses what could never be sent.
+    /// Starts the thread, and returns the sink that the chain writes to. Refuses an invalid URL or header.
     pub(crate) fn start(
         config: &TrailConfig,
         redactor: Redactor,
@@ -43,17 +43,19 @@ impl TrailExporter {
             ..LogConfig::default()
         };
         let (sink, queue) = LogSink::channel(&log, redactor);
-        let writer = BackgroundWriter::start_async("trail", post.all(queue, config.batch.max(1)));
+        let writer =
+            BackgroundWriter::start_async("trail", post.send_all(queue, config.batch.max(1)));
         Ok((sink, Self(writer.map_err(|error| error.to_string())?)))
     }
 
-    /// Waits, for a while, until all is sent. Close the sink first. Blocks: for the end of a program.
-    pub(crate) fn finish(self, patience: Duration) {
-        self.0.finish(patience);
+    /// Waits until all records are sent, at most for `timeout`. Close the sink first. Blocks the thread: call it only at
+    /// the end of the program.
+    pub(crate) fn finish(self, timeout: Duration) {
+        self.0.finish(timeout);
     }
 }
 
-/// How records are posted.
+/// Posts records to the endpoint.
 struct TrailPost {
     client: HttpClient,
     timeout: Duration,
@@ -65,13 +67,13 @@ impl TrailPost {
         let headers = config.headers.iter();
         let headers = headers.map(|(name, value)| (name.clone(), value.as_str().to_owned()));
         let target = Target::endpoint(config.url.as_str(), headers, Bounds::default());
-        // The address may hold a secret: it is not repeated.
+        // The errors of `Target` do not repeat the URL, which may contain a secret.
         let target = target.map_err(|error| format!("`trail`: {error}"))?;
         let client = HttpClient::new(Arc::new(target));
         Ok(Self { client, timeout: config.timeout, tries: config.tries.max(1) })
     }
 
-    async fn all(self, mut queue: LogQueue, batch: usize) {
+    async fn send_all(self, mut queue: LogQueue, batch: usize) {
         while let Some(records) = queue.next_batch(batch).await {
             match self.send(&records).await {
                 Ok(()) => queue.wrote(records.len()),
@@ -89,9 +91,9 @@ impl TrailPost {
         let mut backoff = Backoff::between(FIRST_WAIT, MAX_RETRY_WAIT);
         let mut tried = 1;
         loop {
-            let why = match self.once(body.clone()).await {
+            let why = match self.send_once(body.clone()).await {
                 Ok(status) if status.is_success() => return Ok(()),
-                Ok(status) if !is_passing(status) => return Err(format!("it answered {status}")),
+                Ok(status) if !is_transient(status) => return Err(format!("it answered {status}")),
                 Ok(status) => format!("it answered {status}"),
                 Err(error) => error,
             };
@@ -103,12 +105,12 @@ impl TrailPost {
         }
     }
 
-    async fn once(&self, body: Bytes) -> Result<StatusCode, String> {
+    async fn send_once(&self, body: Bytes) -> Result<StatusCode, String> {
         let exchange = async {
             let answer = self.client.send(Method::POST, None, &[], body).await;
             let answer = answer.map_err(|error| error.to_string())?;
             let status = answer.status;
-            // Read to its end, the connection serves the next post.
+            // After the end of the body the connection can be used for the next request.
             let _ = answer.whole(MAX_RESPONSE_BYTES).await;
             Ok(status)
         };
@@ -118,8 +120,8 @@ impl TrailPost {
     }
 }
 
-/// Whether the same post may be taken later.
-fn is_passing(status: StatusCode) -> bool {
+/// Whether the endpoint may accept the same request later.
+fn is_transient(status: StatusCode) -> bool {
     status.is_server_error()
         || status == StatusCode::TOO_MANY_REQUESTS
         || status == StatusCode::REQUEST_TIMEOUT

@@ -256,7 +256,7 @@ impl EventRequest {
                 if let Phase::Reading(stream) = std::mem::replace(&mut self.phase, Phase::Over)
                     && fits
                 {
-                    stream.leave();
+                    stream.drain();
                 }
                 self.finish();
                 if fits {

@@ -182,7 +182,7 @@ impl Poster {
         let path = Some(self.path.as_str());
         let posting = async {
             if message.is_safe {
-                self.client.ask(path, &[], message.line).await
+                self.client.post_idempotent(path, &[], message.line).await
             } else {
                 self.client.send(Method::POST, path, &[], message.line).await
             }

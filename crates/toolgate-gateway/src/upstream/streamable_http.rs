@@ -124,7 +124,7 @@ impl StreamableHttp {
         body: Bytes,
     ) -> Result<HttpResponse, SendError> {
         if is_safe {
-            self.client.ask(None, headers, body).await
+            self.client.post_idempotent(None, headers, body).await
         } else {
             self.client.send(Method::POST, None, headers, body).await
         }
@@ -318,7 +318,7 @@ impl StreamableHttp {
             (VERSION, HeaderValue::from_static("2026-07-28")),
             (METHOD, HeaderValue::from_static(method::SERVER_DISCOVER)),
         ];
-        let sent = self.client.ask(None, &headers, line).await;
+        let sent = self.client.post_idempotent(None, &headers, line).await;
         match self.read_response(sent, id).await? {
             PostResult::Response(message) => Ok(*message),
             PostResult::Accepted => Err(protocol_violation(&self.server, "did not answer").into()),

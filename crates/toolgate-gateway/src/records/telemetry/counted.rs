@@ -1,4 +1,4 @@
-//! Counts the spans that end and those that reach the collector, to tell of those that were lost.
+//! Counts the spans that end and the spans that the collector accepts. The difference is the number of lost spans.
 
 use std::{
     sync::{
@@ -15,32 +15,32 @@ use opentelemetry_sdk::{
     trace::{Span, SpanData, SpanExporter, SpanProcessor},
 };
 
-/// How many spans ended, and how many of them were taken.
+/// How many sampled spans ended, and how many of them the collector accepted.
 #[derive(Debug, Default)]
 pub(super) struct SpanCounts {
     ended: AtomicU64,
-    taken: AtomicU64,
+    exported: AtomicU64,
 }
 
 impl SpanCounts {
-    /// Those that found the queue full, or the collector away.
+    /// How many spans were dropped because the queue was full or because the export failed.
     pub(super) fn lost(&self) -> u64 {
-        self.ended.load(Ordering::Relaxed).saturating_sub(self.taken.load(Ordering::Relaxed))
+        self.ended.load(Ordering::Relaxed).saturating_sub(self.exported.load(Ordering::Relaxed))
     }
 }
 
-/// An exporter or a processor whose spans are counted.
+/// Wraps an exporter or a processor and counts its spans.
 #[derive(Debug)]
 pub(super) struct CountedExporter<T>(pub(super) T, pub(super) Arc<SpanCounts>);
 
 impl<E: SpanExporter> SpanExporter for CountedExporter<E> {
     async fn export(&self, batch: Vec<SpanData>) -> OTelSdkResult {
         let count = u64::try_from(batch.len()).unwrap_or(u64::MAX);
-        let taken = self.0.export(batch).await;
-        if taken.is_ok() {
-            self.1.taken.fetch_add(count, Ordering::Relaxed);
+        let result = self.0.export(batch).await;
+        if result.is_ok() {
+            self.1.exported.fetch_add(count, Ordering::Relaxed);
         }
-        taken
+        result
     }
 
     fn shutdown_with_timeout(&self, timeout: Duration) -> OTelSdkResult {

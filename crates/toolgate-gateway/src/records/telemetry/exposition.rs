@@ -1,7 +1,7 @@
-//! Metrics as Prometheus reads them: its text format, written from what the SDK collects.
+//! Writes the metrics of the SDK in the text format of Prometheus.
 //!
-//! By hand, because `opentelemetry-prometheus` forces the SDK's own logging on, which tells of each batch that
-//! a dead collector does not take; and we have only sums and histograms.
+//! toolgate does not use `opentelemetry-prometheus`, because that crate switches the logging of the SDK on, which logs
+//! every batch that an unreachable collector does not accept. toolgate has only sums and histograms.
 
 use std::{
     fmt::{Display, Write as _},
@@ -25,12 +25,12 @@ use opentelemetry_sdk::{
 /// The content type of the text.
 pub(super) const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// Collects whenever somebody asks.
+/// A metric reader that collects on each request.
 #[derive(Clone, Debug, Default)]
 pub(super) struct OnDemandReader(Arc<ManualReader>);
 
 impl OnDemandReader {
-    /// All metrics as they are now.
+    /// The current values of all metrics.
     pub(super) fn text(&self) -> String {
         let mut collected = ResourceMetrics::default();
         let mut text = String::new();
@@ -38,7 +38,7 @@ impl OnDemandReader {
             tracing::debug!(%error, "metrics cannot be collected");
             return text;
         }
-        about(&mut text, collected.resource());
+        write_target_info(&mut text, collected.resource());
         for metric in collected.scope_metrics().flat_map(ScopeMetrics::metrics) {
             write_metric(&mut text, metric);
         }
@@ -68,8 +68,8 @@ impl MetricReader for OnDemandReader {
     }
 }
 
-/// Who is measured: the attributes of the resource, as the labels of a metric that is always 1.
-fn about(text: &mut String, resource: &Resource) {
+/// Writes the attributes of the resource as the labels of `target_info`, a metric that is always 1.
+fn write_target_info(text: &mut String, resource: &Resource) {
     let labels = resource.iter().map(|(key, value)| (key.as_str(), value.to_string()));
     let labels = labels.map(|(key, value)| label(key, &value)).collect::<Vec<_>>().join(",");
     let _ = writeln!(text, "# TYPE target_info gauge\ntarget_info{{{labels}}} 1");
@@ -100,7 +100,7 @@ fn write_data<T: Display + Copy>(
             head(text, metric, name, "histogram");
             write_histogram(text, name, histogram);
         }
-        // We make none of these.
+        // toolgate has no metrics of these kinds.
         MetricData::Sum(_) | MetricData::Gauge(_) | MetricData::ExponentialHistogram(_) => {}
     }
 }
@@ -121,7 +121,7 @@ fn write_histogram<T: Display + Copy>(text: &mut String, name: &str, histogram: 
         let labels = labels(point.attributes());
         let comma = if labels.is_empty() { "" } else { "," };
         let mut below = 0;
-        // The last count is of what is above every bound.
+        // `zip` leaves out the last bucket, above every bound: `+Inf` below counts all values.
         for (bound, count) in point.bounds().zip(point.bucket_counts()) {
             below += count;
             let _ = writeln!(text, "{name}_bucket{{{labels}{comma}le=\"{bound}\"}} {below}");
@@ -142,7 +142,7 @@ fn label(key: &str, value: &str) -> String {
     format!("{}=\"{value}\"", plain(key))
 }
 
-/// A name with its unit, unless it ends with that already.
+/// A metric name with its unit, unless the name already ends with the unit.
 fn full_name(name: &str, unit: &str) -> String {
     let name = plain(name);
     let written = match unit {

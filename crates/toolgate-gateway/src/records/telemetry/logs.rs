@@ -1,4 +1,4 @@
-//! The audit's records as log records for the collector.
+//! Exports the records of the audit to the collector, as OpenTelemetry log records.
 
 use std::{error::Error, fmt, sync::Arc, time::SystemTime};
 
@@ -17,13 +17,13 @@ use toolgate::middleware::{
 use toolgate_wire::{Json, Limits};
 
 use super::{
-    BATCH, DELAY, QUEUE,
+    BATCH_DELAY, MAX_BATCH, MAX_QUEUED,
     plan::{Otlp, Plan},
     post::{CollectorHealth, Post},
     refused,
 };
 
-/// An output of the audit that hands each line to the SDK, whose own thread sends it.
+/// An output of the audit that passes each line to the SDK. A thread of the SDK sends it.
 pub(super) struct AuditLogs(SdkLogger);
 
 impl fmt::Debug for AuditLogs {
@@ -43,9 +43,9 @@ pub(super) fn start(
         .with_endpoint(otlp.address("/v1/logs"));
     let exporter = exporter.build().map_err(|error| refused(&error))?;
     let batches = BatchConfigBuilder::default()
-        .with_max_queue_size(QUEUE)
-        .with_max_export_batch_size(BATCH)
-        .with_scheduled_delay(DELAY);
+        .with_max_queue_size(MAX_QUEUED)
+        .with_max_export_batch_size(MAX_BATCH)
+        .with_scheduled_delay(BATCH_DELAY);
     let processor = BatchLogProcessor::builder(exporter).with_batch_config(batches.build()).build();
     let provider = SdkLoggerProvider::builder()
         .with_log_processor(processor)
@@ -55,7 +55,7 @@ pub(super) fn start(
     Ok((provider, logs))
 }
 
-/// The names of the events, which the collector wants to be constant.
+/// The name of an event. The SDK accepts only static names.
 fn event_name(event: &str) -> &'static str {
     match event {
         "call" => "toolgate.audit.call",
@@ -98,7 +98,7 @@ impl AuditOutput for AuditLogs {
     }
 }
 
-/// The span that a record names.
+/// The trace and the span of a record, if it names them.
 fn span_of(line: &str) -> Option<(TraceId, SpanId)> {
     let record = Json::parse(line.to_owned(), &Limits::default()).ok()?;
     let text = |key| record.get(key).and_then(|json| json.text().map(String::from));

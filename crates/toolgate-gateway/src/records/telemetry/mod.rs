@@ -1,4 +1,4 @@
-//! Where spans and metrics go: a collector over OTLP, and Prometheus. Nothing of it runs unless it is asked for.
+//! Exports spans and metrics to a collector over OTLP, and metrics to Prometheus. Only configured exporters run.
 
 mod counted;
 mod exposition;
@@ -35,28 +35,29 @@ use toolgate::middleware::{
 
 use crate::config::TelemetryConfig;
 
-/// So many spans wait for the collector at most; what comes then is dropped and counted.
-const QUEUE: usize = 4096;
-/// The most spans in one post.
-const BATCH: usize = 512;
-/// A span waits this long for others at most.
-const DELAY: Duration = Duration::from_secs(2);
+/// The most spans or log records that wait for the collector. Further ones are dropped; dropped spans are counted.
+const MAX_QUEUED: usize = 4096;
+/// The most spans or log records in one request.
+const MAX_BATCH: usize = 512;
+/// How long a span or log record waits for others before a request is sent.
+const BATCH_DELAY: Duration = Duration::from_secs(2);
 
-/// The SDK and we give up after the same time, one of us a little earlier.
-const MOMENT: Duration = Duration::from_millis(100);
+/// The SDK and `Exporters::finish` wait for the same time. A shutdown that ends less than this before the timeout
+/// counts as timed out.
+const TIMEOUT_TOLERANCE: Duration = Duration::from_millis(100);
 
-/// `audit.otlp` without anywhere to send to.
+/// The error for `audit.otlp` without a collector.
 pub(crate) const NO_COLLECTOR: &str =
     "`audit.otlp` needs a collector: set `telemetry.otlp`, as `otlp = \"http://127.0.0.1:4318\"`";
 
-/// Exporters that run, to be finished at the end.
+/// The running exporters. Call [`finish`](Self::finish) at the end of the program.
 pub(crate) struct Exporters {
     tracers: Option<SdkTracerProvider>,
     loggers: Option<SdkLoggerProvider>,
     meters: SdkMeterProvider,
     spans: Arc<SpanCounts>,
     health: Arc<CollectorHealth>,
-    _door: Option<MetricsServer>,
+    _metrics_server: Option<MetricsServer>,
 }
 
 impl fmt::Debug for Exporters {
@@ -69,16 +70,16 @@ fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.trim().is_empty())
 }
 
-/// Instruments for those who only look: the settings are checked, and nothing is sent.
+/// Instruments for a command that only inspects the config: checks the settings, and exports nothing.
 pub(crate) fn silent(config: &TelemetryConfig) -> Result<Instruments, String> {
     Plan::new(config, &variable)?;
     Ok(Instruments::silent())
 }
 
-/// What the chain gets: what spans and metrics are made with, and an output of the audit if it is wanted.
+/// The parts of the exporters that the chain needs: the instruments, and the output of the audit if `audit.otlp` is set.
 pub(crate) type StartedExporters = (Instruments, Option<Arc<dyn AuditOutput>>);
 
-/// Starts the exporters. Gives what the chain needs of them.
+/// Starts the configured exporters.
 pub(crate) fn start(
     config: &TelemetryConfig,
     audit: &AuditConfig,
@@ -91,11 +92,11 @@ pub(crate) fn start(
     let mut meters = SdkMeterProvider::builder().with_resource(plan.resource.clone());
     let mut tracers = None;
     let (mut loggers, mut output) = (None, None::<Arc<dyn AuditOutput>>);
-    let mut door = None;
+    let mut metrics_server = None;
     if let Some(address) = plan.prometheus {
         let scraped = OnDemandReader::default();
         meters = meters.with_reader(scraped.clone());
-        door = Some(MetricsServer::open(address, scraped)?);
+        metrics_server = Some(MetricsServer::start(address, scraped)?);
     }
     if let Some(otlp) = &plan.otlp {
         meters = meters.with_reader(metric_reader(&plan, otlp, &health)?);
@@ -116,7 +117,8 @@ pub(crate) fn start(
         }
         None => Instruments::metrics_only(&meter),
     };
-    let exporters = Exporters { tracers, loggers, meters, spans, health, _door: door };
+    let exporters =
+        Exporters { tracers, loggers, meters, spans, health, _metrics_server: metrics_server };
     Ok(((instruments, output), Some(exporters)))
 }
 
@@ -145,9 +147,9 @@ fn tracer_provider(
         .with_endpoint(otlp.address("/v1/traces"));
     let exporter = exporter.build().map_err(|error| refused(&error))?;
     let batches = BatchConfigBuilder::default()
-        .with_max_queue_size(QUEUE)
-        .with_max_export_batch_size(BATCH)
-        .with_scheduled_delay(DELAY);
+        .with_max_queue_size(MAX_QUEUED)
+        .with_max_export_batch_size(MAX_BATCH)
+        .with_scheduled_delay(BATCH_DELAY);
     let processor = BatchSpanProcessor::builder(CountedExporter(exporter, Arc::clone(spans)))
         .with_batch_config(batches.build())
         .build();
@@ -158,36 +160,36 @@ fn tracer_provider(
         .build())
 }
 
-/// An exporter that cannot be made: a variable of OpenTelemetry asks for what is not here.
+/// The message for an exporter that the SDK cannot build, usually because of a variable of OpenTelemetry.
 fn refused(error: &dyn fmt::Display) -> String {
     format!("telemetry cannot be exported: {error}; check the variables that begin with OTEL_")
 }
 
 impl Exporters {
-    /// Sends what is left, for a while. Blocks: for the end of a program.
-    pub(crate) fn finish(self, patience: Duration) {
+    /// Sends what is left, at most for `timeout`. Blocks the thread: call it only at the end of the program.
+    pub(crate) fn finish(self, timeout: Duration) {
         let (done, all_done) = mpsc::channel();
-        let Self { tracers, loggers, meters, spans, health, _door } = self;
+        let Self { tracers, loggers, meters, spans, health, _metrics_server } = self;
         let (metrics_done, logs_done) = (done.clone(), done.clone());
         let ending = [
             thread::Builder::new().spawn(move || {
-                let _ = tracers.map(|tracers| tracers.shutdown_with_timeout(patience));
+                let _ = tracers.map(|tracers| tracers.shutdown_with_timeout(timeout));
                 drop(done);
             }),
             thread::Builder::new().spawn(move || {
-                let _ = meters.shutdown_with_timeout(patience);
+                let _ = meters.shutdown_with_timeout(timeout);
                 drop(metrics_done);
             }),
             thread::Builder::new().spawn(move || {
-                let _ = loggers.map(|loggers| loggers.shutdown_with_timeout(patience));
+                let _ = loggers.map(|loggers| loggers.shutdown_with_timeout(timeout));
                 drop(logs_done);
             }),
         ];
         drop(ending);
-        let asked = Instant::now();
-        // Nobody says anything: it ends when all are done, or have given up, which takes them as long as us.
-        let _: Result<(), _> = all_done.recv_timeout(patience);
-        if asked.elapsed() + MOMENT >= patience {
+        let start = Instant::now();
+        // No thread sends a value: the channel closes when all threads have dropped their sender.
+        let _: Result<(), _> = all_done.recv_timeout(timeout);
+        if start.elapsed() + TIMEOUT_TOLERANCE >= timeout {
             tracing::warn!("the collector did not take the last telemetry in time");
         }
         let (lost, failures) = (spans.lost(), health.failures());

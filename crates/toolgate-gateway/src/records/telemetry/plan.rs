@@ -1,4 +1,5 @@
-//! What to export and how, from the table and from the variables of OpenTelemetry; the table wins.
+//! The settings of the exporters, from the table `[telemetry]` and from the variables of OpenTelemetry. The table has
+//! precedence.
 
 use std::{collections::BTreeMap, net::SocketAddr, time::Duration};
 
@@ -11,7 +12,7 @@ use opentelemetry_sdk::{Resource, trace::Sampler};
 
 use crate::config::TelemetryConfig;
 
-/// Everything that exporters need to know, checked.
+/// The checked settings of all exporters.
 #[derive(Debug)]
 pub(super) struct Plan {
     pub(super) otlp: Option<Otlp>,
@@ -21,15 +22,15 @@ pub(super) struct Plan {
     pub(super) interval: Duration,
 }
 
-/// The collector.
+/// The address of the collector, and the headers of requests to it.
 #[derive(Clone)]
 pub(super) struct Otlp {
-    /// Without a slash at its end.
+    /// The base URL, without a slash at its end.
     pub(super) base: String,
     pub(super) headers: BTreeMap<String, String>,
 }
 
-// The address and the headers may hold secrets.
+// Shows neither the address nor the headers, because they may contain secrets.
 impl std::fmt::Debug for Otlp {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Otlp(…)")
@@ -37,17 +38,17 @@ impl std::fmt::Debug for Otlp {
 }
 
 impl Otlp {
-    /// The address for one kind of data.
+    /// The URL for one kind of data, such as `/v1/traces`.
     pub(super) fn address(&self, path: &str) -> String {
         format!("{}{path}", self.base)
     }
 }
 
-/// Says what a variable is set to; empty is not set.
+/// Returns the value of an environment variable; `None` if it is not set or empty.
 type Variables<'a> = &'a dyn Fn(&str) -> Option<String>;
 
 impl Plan {
-    /// `None`: the environment switches all of it off.
+    /// `None` if `OTEL_SDK_DISABLED` is true.
     pub(super) fn new(
         config: &TelemetryConfig,
         set: Variables<'_>,
@@ -81,12 +82,12 @@ fn otlp(config: &TelemetryConfig, set: Variables<'_>) -> Result<Option<Otlp>, St
     let (text, from) = match (&config.otlp, set(ENDPOINT)) {
         (Some(text), _) => (text.as_str().to_owned(), "telemetry.otlp"),
         (None, Some(text)) => {
-            speaks_http(set)?;
+            check_protocol(set)?;
             (text, ENDPOINT)
         }
         (None, None) => return Ok(None),
     };
-    // The address may hold a secret: it is not repeated.
+    // The messages do not repeat the address, which may contain a secret.
     let uri = text.parse::<Uri>().ok().filter(|uri| uri.host().is_some());
     let scheme = uri
         .as_ref()
@@ -110,8 +111,8 @@ fn otlp(config: &TelemetryConfig, set: Variables<'_>) -> Result<Option<Otlp>, St
     Ok(Some(Otlp { base: text.trim_end_matches('/').to_owned(), headers }))
 }
 
-/// An endpoint of the environment may be meant for another protocol: its data would never arrive.
-fn speaks_http(set: Variables<'_>) -> Result<(), String> {
+/// Refuses an endpoint from the environment if the environment names another protocol for it than http/protobuf.
+fn check_protocol(set: Variables<'_>) -> Result<(), String> {
     const PROTOCOL: &str = "OTEL_EXPORTER_OTLP_PROTOCOL";
     match set(PROTOCOL).as_deref() {
         None | Some("http/protobuf") => Ok(()),
@@ -136,18 +137,18 @@ fn add(
 }
 
 fn resource(config: &TelemetryConfig, set: Variables<'_>) -> Result<Resource, String> {
-    let mut told = BTreeMap::from([
+    let mut attributes = BTreeMap::from([
         ("service.name".to_owned(), "toolgate".to_owned()),
         ("service.version".to_owned(), env!("CARGO_PKG_VERSION").to_owned()),
         ("service.instance.id".to_owned(), toolgate::CallId::next().to_string()),
         ("mcp.transport".to_owned(), "stdio".to_owned()),
     ]);
-    told.extend(pairs("OTEL_RESOURCE_ATTRIBUTES", set)?);
+    attributes.extend(pairs("OTEL_RESOURCE_ATTRIBUTES", set)?);
     if let Some(name) = config.service_name.clone().or_else(|| set("OTEL_SERVICE_NAME")) {
-        told.insert("service.name".to_owned(), name);
+        attributes.insert("service.name".to_owned(), name);
     }
-    let told = told.into_iter().map(|(key, value)| KeyValue::new(key, value));
-    Ok(Resource::builder_empty().with_attributes(told).build())
+    let attributes = attributes.into_iter().map(|(key, value)| KeyValue::new(key, value));
+    Ok(Resource::builder_empty().with_attributes(attributes).build())
 }
 
 fn sampler(config: &TelemetryConfig, set: Variables<'_>) -> Result<Sampler, String> {
@@ -180,7 +181,8 @@ fn sampler(config: &TelemetryConfig, set: Variables<'_>) -> Result<Sampler, Stri
     })
 }
 
-/// `a=1,b=2`, with values that may be percent-encoded. Values are never repeated: they may be secrets.
+/// Reads a list such as `a=1,b=2`, with values that may be percent-encoded. Errors do not repeat values, which may be
+/// secrets.
 fn pairs(variable: &str, set: Variables<'_>) -> Result<Vec<(String, String)>, String> {
     let text = set(variable).unwrap_or_default();
     let entries = text.split(',').map(str::trim).filter(|entry| !entry.is_empty());

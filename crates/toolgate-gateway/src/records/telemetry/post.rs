@@ -1,4 +1,4 @@
-//! The way to the collector: a post that blocks the exporter's own thread, and one warning if it fails.
+//! Posts telemetry to the collector. A request blocks the thread of its exporter, and the first failure is logged.
 
 use std::{
     pin::Pin,
@@ -22,13 +22,13 @@ use tokio::{runtime::Runtime, time::timeout};
 use super::plan::Otlp;
 use crate::http_client::{BodyError, Bounds, HttpClient, Target};
 
-/// How long one post may take.
+/// How long one request may take.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// An answer of a collector is a few bytes.
+/// The most bytes of a response. Collectors usually send a few bytes.
 const MAX_RESPONSE_BYTES: usize = 64 * 1024;
 
-/// How the collector does: told once when it stops taking what it is sent.
+/// Whether the collector accepts telemetry. Only a change of this state is logged.
 #[derive(Debug, Default)]
 pub(super) struct CollectorHealth {
     is_failing: AtomicBool,
@@ -36,26 +36,26 @@ pub(super) struct CollectorHealth {
 }
 
 impl CollectorHealth {
-    fn took(&self) {
+    fn record_success(&self) {
         if self.is_failing.swap(false, Ordering::Relaxed) {
             tracing::info!("the collector takes telemetry again");
         }
     }
 
-    fn failed(&self, why: &str) {
+    fn record_failure(&self, why: &str) {
         self.failures.fetch_add(1, Ordering::Relaxed);
         if !self.is_failing.swap(true, Ordering::Relaxed) {
             tracing::warn!("the collector takes no telemetry: {why}; calls are not affected");
         }
     }
 
-    /// How many posts failed.
+    /// How many requests failed.
     pub(super) fn failures(&self) -> u64 {
         self.failures.load(Ordering::Relaxed)
     }
 }
 
-/// Posts from a thread that is no thread of a runtime: exporters have their own.
+/// The HTTP client of an exporter. It blocks, so it must be called on the exporter's own thread and not in a runtime.
 #[derive(Debug)]
 pub(super) struct Post {
     client: HttpClient,
@@ -65,8 +65,8 @@ pub(super) struct Post {
 
 impl Post {
     pub(super) fn new(otlp: &Otlp, health: Arc<CollectorHealth>) -> Result<Self, String> {
-        // Nothing runs between two posts that would notice that an idle connection has ended.
-        let bounds = Bounds { idle: 0, ..Bounds::default() };
+        // No idle connections: the runtime does not run between two requests, so no sweep would close them.
+        let bounds = Bounds { max_idle: 0, ..Bounds::default() };
         let target = Target::endpoint(&otlp.base, otlp.headers.clone(), bounds);
         let target = target.map_err(|error| format!("telemetry cannot be exported: {error}"))?;
         let client = HttpClient::new(Arc::new(target));
@@ -75,22 +75,23 @@ impl Post {
         Ok(Self { client, runtime, health })
     }
 
-    /// Sends, and waits for the answer.
+    /// Sends a request and waits for the response.
     fn send(&self, request: Request<Bytes>) -> Result<Response<Bytes>, HttpError> {
         let runtime = self.runtime.lock();
-        let runtime = runtime.as_ref().ok_or("the way to the collector is closed")?;
+        let runtime = runtime.as_ref().ok_or("the exporter is closed")?;
         let answer = runtime.block_on(self.exchange(request));
         match &answer {
-            Ok(answer) if answer.status().is_success() => self.health.took(),
-            Ok(answer) => self.health.failed(&format!("it answered {}", answer.status())),
-            Err(error) => self.health.failed(&error.to_string()),
+            Ok(answer) if answer.status().is_success() => self.health.record_success(),
+            Ok(answer) => self.health.record_failure(&format!("it answered {}", answer.status())),
+            Err(error) => self.health.record_failure(&error.to_string()),
         }
         answer
     }
 
     async fn exchange(&self, request: Request<Bytes>) -> Result<Response<Bytes>, HttpError> {
         let (parts, body) = request.into_parts();
-        // Headers that the exporter took from the environment are left out: ours are the ones that count.
+        // The exporter also adds headers from the environment. Only the headers of `Otlp` are sent, which already contain
+        // them.
         let content_type = parts.headers.get(CONTENT_TYPE).cloned();
         let content_type =
             content_type.unwrap_or_else(|| HeaderValue::from_static("application/x-protobuf"));
@@ -117,7 +118,7 @@ fn refused(error: BodyError) -> HttpError {
 }
 
 impl OtlpClient for Post {
-    // As `async_trait` writes it: the trait is made with that.
+    // The signature that `async_trait` generates for the trait.
     fn send_bytes<'a, 'b>(
         &'a self,
         request: Request<Bytes>,
@@ -132,7 +133,7 @@ impl OtlpClient for Post {
 
 impl Drop for Post {
     fn drop(&mut self) {
-        // A runtime that ends in another one would wait, which is not allowed there.
+        // tokio panics if a runtime is dropped within another one; `shutdown_background` does not wait.
         let runtime = self.runtime.lock().take();
         if let Some(runtime) = runtime {
             runtime.shutdown_background();

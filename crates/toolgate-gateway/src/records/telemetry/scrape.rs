@@ -1,4 +1,4 @@
-//! A small door for Prometheus: `GET /metrics` and nothing else, on a thread of its own.
+//! The HTTP server for Prometheus: serves `GET /metrics` only, on a thread of its own.
 
 use std::{
     convert::Infallible,
@@ -21,24 +21,24 @@ use tokio::sync::{Semaphore, oneshot};
 
 use super::exposition::{self, OnDemandReader};
 
-/// How long a caller may take to say what it wants.
+/// How long a client may take to send the head of its request.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(5);
-/// How long one caller may take in all.
+/// How long one connection may take in all.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(15);
-/// So many callers are served at once.
+/// The most connections at the same time.
 const MAX_CONNECTIONS: usize = 32;
 /// The most bytes of a request's head.
 const MAX_HEAD_BYTES: usize = 16 * 1024;
 
-/// The door; dropped, it is shut.
+/// The running server, which ends when this is dropped.
 #[derive(Debug)]
 pub(super) struct MetricsServer {
-    _shut: oneshot::Sender<()>,
+    _stop: oneshot::Sender<()>,
 }
 
 impl MetricsServer {
-    /// Opens the door, or says why that cannot be.
-    pub(super) fn open(address: SocketAddr, metrics: OnDemandReader) -> Result<Self, String> {
+    /// Listens on the address and starts the thread. The error is a message for the operator.
+    pub(super) fn start(address: SocketAddr, metrics: OnDemandReader) -> Result<Self, String> {
         let failed = |error: std::io::Error| {
             format!(
                 "cannot serve metrics at `{address}`: {error}; give each toolgate an address of its own \
@@ -50,18 +50,18 @@ impl MetricsServer {
         let address = listener.local_addr().map_err(failed)?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(failed)?;
-        let (shut, told) = oneshot::channel();
+        let (stop, stopped) = oneshot::channel();
         let serving = move || {
             runtime.block_on(async {
                 tokio::select! {
                     () = serve(listener, metrics) => {}
-                    _ = told => {}
+                    _ = stopped => {}
                 }
             });
         };
         thread::Builder::new().name("metrics".to_owned()).spawn(serving).map_err(failed)?;
         tracing::info!("metrics are at http://{address}/metrics");
-        Ok(Self { _shut: shut })
+        Ok(Self { _stop: stop })
     }
 }
 
@@ -77,8 +77,8 @@ async fn serve(listener: TcpListener, metrics: OnDemandReader) {
         let stream = match listener.accept().await {
             Ok((stream, _)) => stream,
             Err(error) => {
-                // Out of file handles, perhaps: it passes.
-                tracing::debug!(%error, "a caller for metrics was not let in");
+                // The process may be out of file descriptors for a time.
+                tracing::debug!(%error, "cannot accept a connection for metrics");
                 tokio::time::sleep(Duration::from_millis(100)).await;
                 continue;
             }
@@ -94,7 +94,7 @@ async fn serve(listener: TcpListener, metrics: OnDemandReader) {
             server.max_buf_size(MAX_HEAD_BYTES);
             let connection = server.serve_connection(TokioIo::new(stream), answer);
             if let Ok(Err(error)) = tokio::time::timeout(REQUEST_TIMEOUT, connection).await {
-                tracing::debug!(%error, "a caller for metrics was not served");
+                tracing::debug!(%error, "a connection for metrics failed");
             }
             drop(permit);
         });
@@ -107,14 +107,14 @@ fn answer<B>(
     metrics: &OnDemandReader,
 ) -> Response<Full<Bytes>> {
     if is_local && !names_this_machine(request.headers().get(HOST)) {
-        // A page in a browser may reach us under a name of its own making.
+        // DNS rebinding: a web page can send requests to this machine under a host name of its own.
         return refused(StatusCode::FORBIDDEN, "metrics are for this machine only\n");
     }
     if request.uri().path() != "/metrics" {
-        return refused(StatusCode::NOT_FOUND, "only /metrics is here\n");
+        return refused(StatusCode::NOT_FOUND, "not found: use GET /metrics\n");
     }
     if request.method() != Method::GET {
-        let mut answer = refused(StatusCode::METHOD_NOT_ALLOWED, "only GET is answered\n");
+        let mut answer = refused(StatusCode::METHOD_NOT_ALLOWED, "method not allowed: use GET\n");
         answer.headers_mut().insert(ALLOW, HeaderValue::from_static("GET"));
         return answer;
     }
@@ -124,7 +124,7 @@ fn answer<B>(
     answer
 }
 
-/// Whether a caller on this machine asks for an address, `localhost` or nothing in particular.
+/// Whether `Host` is an IP address or `localhost`, or missing.
 fn names_this_machine(host: Option<&HeaderValue>) -> bool {
     let Some(host) = host else { return true };
     let Ok(host) = host.to_str() else { return false };
