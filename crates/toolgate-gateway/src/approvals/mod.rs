@@ -1,8 +1,9 @@
 //! Approvals by a person outside of the client, kept as files in the state folder.
 //!
-//! All toolgate processes of a user share one folder, so `toolgate approvals` lists the pending requests of all of them,
-//! and no request is lost if a process is killed. A process changes the folder under one lock, and acts on a change only
-//! after it is durable: an approval is marked as used before its call runs, so it runs at most one call in one process.
+//! All toolgate processes of a user share one folder, so `toolgate approvals` lists the pending requests of all of
+//! them, and no request is lost if a process is killed. A process changes the folder under one lock, and acts on a
+//! change only after it is durable: an approval is marked as used before its call runs, so it runs at most one call in
+//! one process.
 
 mod decide;
 mod folder;
@@ -193,8 +194,8 @@ fn remove_closed(folder: &LockedFolder, records: &[ApprovalRecord], principal: &
     }
 }
 
-/// The identity of a deployment. An approval is valid in its own deployment only, even if another one has servers, tools
-/// and callers of the same names.
+/// The identity of a deployment. An approval is valid in its own deployment only, even if another one has servers,
+/// tools and callers of the same names.
 #[derive(Debug)]
 pub enum Scope<'a> {
     /// One server, identified by its command, variables and folder.

@@ -264,8 +264,8 @@ impl Config {
         self.file.namespaces.values().filter(has).filter_map(|namespace| namespace.safety).max()
     }
 
-    /// The server with the command that starts it: a built-in server is this same program. Its own audit is off, because
-    /// the gateway that starts it records the calls. Its own tier is the highest `safety` of its namespaces.
+    /// The server with the command that starts it: a built-in server is this same program. Its own audit is off,
+    /// because the gateway that starts it records the calls. Its own tier is the highest `safety` of its namespaces.
     pub(crate) fn with_command(
         &self,
         name: &str,

@@ -161,7 +161,7 @@ impl<'a> Page<'a> {
         Some(Table { path: path.to_owned(), is_list: true, alternative, schema })
     }
 
-    /// The link to the section of a table. A table that is not known yet is queued, so that its section is written later.
+    /// The link to the section of a table. A table that is not known yet is queued: its section is written later.
     fn link_to(&mut self, table: Table<'a>) -> String {
         let known = self.places.iter().find(|(schema, _)| *schema == table.schema);
         let link = known.map_or_else(|| table.link(), |(_, place)| place.link());

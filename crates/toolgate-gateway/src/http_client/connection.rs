@@ -1,5 +1,5 @@
-//! An HTTP/1.1 connection. The task that waits for a response also polls hyper's connection future: there is no separate
-//! task for each connection.
+//! An HTTP/1.1 connection. The task that waits for a response also polls hyper's connection future: there is no
+//! separate task for each connection.
 
 use std::{
     error::Error,
@@ -90,9 +90,9 @@ impl HttpConnection {
         self.is_over
     }
 
-    /// Whether the next request can be sent: the last response was read to its end, the server sent no bytes that belong
-    /// to no response, and it has not closed the connection as far as the runtime knows. `checks_socket` also asks the
-    /// operating system, which costs more.
+    /// Whether the next request can be sent: the last response was read to its end, the server sent no bytes that
+    /// belong to no response, and it has not closed the connection as far as the runtime knows. `checks_socket` also
+    /// asks the operating system, which costs more.
     pub(super) fn is_idle(&mut self, checks_socket: bool) -> bool {
         if checks_socket {
             self.traffic.check_socket();
@@ -101,8 +101,8 @@ impl HttpConnection {
         self.is_reusable && !self.is_over && self.sender.is_ready()
     }
 
-    /// Sends a request and waits for the head of its response. `most` is the most bytes of the head, including the heads
-    /// of interim responses before it.
+    /// Sends a request and waits for the head of its response. `most` is the most bytes of the head, including the
+    /// heads of interim responses before it.
     pub(super) async fn exchange(
         &mut self,
         request: Request<Full<Bytes>>,

@@ -40,9 +40,9 @@ impl EventStream {
         }
     }
 
-    /// Stops reading, for a caller that has the event that it waited for. Most servers end the stream shortly after that
-    /// event. A background task reads until then, so that the connection can be used again: a new connection for each
-    /// call would cost more than the call.
+    /// Stops reading, for a caller that has the event that it waited for. Most servers end the stream shortly after
+    /// that event. A background task reads until then, so that the connection can be used again: a new connection for
+    /// each call would cost more than the call.
     pub(crate) fn drain(self) {
         let mut answer = self.answer;
         if let Ok(runtime) = Handle::try_current()

@@ -1,4 +1,5 @@
-//! The pool of idle connections to one server. It has as many shards as the machine has cores, and each thread uses one.
+//! The pool of idle connections to one server. It has one shard for each core of the machine; each thread uses one
+//! shard.
 
 use std::{
     cell::Cell,

@@ -148,7 +148,7 @@ impl Target {
         Ok(target)
     }
 
-    /// Scheme, host and port. Messages show nothing else of the URL, because the path or the query may contain a secret.
+    /// Scheme, host and port. Messages show nothing else of the URL, because its path or query may contain a secret.
     pub(crate) fn origin(&self) -> &str {
         &self.origin
     }

@@ -18,7 +18,7 @@ use crate::{
     http_client::{Bounds, HttpClient, Target},
 };
 
-/// The delay after the first failed try. `Backoff` increases it after each further one, up to `MAX_RETRY_WAIT`.
+/// The delay after the first failed try. It doubles after each further one, up to `MAX_RETRY_WAIT`.
 const FIRST_WAIT: Duration = Duration::from_millis(200);
 const MAX_RETRY_WAIT: Duration = Duration::from_secs(30);
 
@@ -48,8 +48,8 @@ impl TrailExporter {
         Ok((sink, Self(writer.map_err(|error| error.to_string())?)))
     }
 
-    /// Waits until all records are sent, at most for `timeout`. Close the sink first. Blocks the thread: call it only at
-    /// the end of the program.
+    /// Waits until all records are sent, at most for `timeout`. Close the sink first. Blocks the thread: call it only
+    /// at the end of the program.
     pub(crate) fn finish(self, timeout: Duration) {
         self.0.finish(timeout);
     }

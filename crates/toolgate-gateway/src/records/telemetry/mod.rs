@@ -76,7 +76,7 @@ pub(crate) fn silent(config: &TelemetryConfig) -> Result<Instruments, String> {
     Ok(Instruments::silent())
 }
 
-/// The parts of the exporters that the chain needs: the instruments, and the output of the audit if `audit.otlp` is set.
+/// The parts of the exporters that the chain needs: the instruments, and the audit output if `audit.otlp` is set.
 pub(crate) type StartedExporters = (Instruments, Option<Arc<dyn AuditOutput>>);
 
 /// Starts the configured exporters.

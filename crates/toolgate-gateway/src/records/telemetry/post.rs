@@ -90,8 +90,7 @@ impl Post {
 
     async fn exchange(&self, request: Request<Bytes>) -> Result<Response<Bytes>, HttpError> {
         let (parts, body) = request.into_parts();
-        // The exporter also adds headers from the environment. Only the headers of `Otlp` are sent, which already contain
-        // them.
+        // The SDK also adds headers from the environment. They are left out, because `Otlp` has the headers to send.
         let content_type = parts.headers.get(CONTENT_TYPE).cloned();
         let content_type =
             content_type.unwrap_or_else(|| HeaderValue::from_static("application/x-protobuf"));
