@@ -89,7 +89,7 @@ fn what_is_over_is_kept_for_a_while_and_not_without_bound() {
     records.push(old);
     let (_state, approvals) = kept(&records);
     let folder = folder::lock(approvals.path(), false).unwrap().unwrap();
-    tidy(&folder, &folder.records().unwrap(), "key:a", now_ms());
+    remove_closed(&folder, &folder.records().unwrap(), "key:a", now_ms());
     let left = folder.records().unwrap();
     assert!(left.len() <= MAX_CLOSED_RECORDS && left.iter().all(|one| one.id != "old23456"));
     // The newest ones stay.
