@@ -117,9 +117,7 @@ impl Config {
             if is_json {
                 let servers = servers::from_client_file(&text)
                     .map_err(|e| refused(masked::without_values(&e.to_string())))?;
-                let mut file = File::default();
-                file.servers = servers;
-                return Ok(file);
+                return Ok(File { servers, ..File::default() });
             }
             builtin.check(&text).and_then(|()| toml::from_str(&text)).map_err(|mut error| {
                 error.set_input(Some(&masked::masked(&text)));
