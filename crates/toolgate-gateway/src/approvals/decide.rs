@@ -23,9 +23,9 @@ pub enum CannotDecide {
     /// Several ids begin with the typed text.
     #[error("`{typed}` is the beginning of several ids: {ids}; type more of the one you mean")]
     Ambiguous {
-        /// What was typed.
+        /// The typed text.
         typed: String,
-        /// The ids.
+        /// The matching ids.
         ids: String,
     },
     /// The request or its decision has expired.
@@ -36,9 +36,9 @@ pub enum CannotDecide {
     Decided {
         /// The id.
         id: String,
-        /// What was decided.
+        /// The decision: `approved` or `denied`.
         what: &'static str,
-        /// Who decided.
+        /// The person who decided.
         by: String,
     },
     /// The request was approved, and the call has used the approval.
@@ -51,7 +51,7 @@ pub enum CannotDecide {
     Folder {
         /// The folder.
         path: String,
-        /// What failed.
+        /// The error of the operating system, or the reason why the folder is refused.
         error: io::Error,
     },
 }

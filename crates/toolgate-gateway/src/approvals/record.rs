@@ -8,33 +8,33 @@ use sha2::Sha256;
 /// The key that authenticates records: 32 bytes from the system's randomness.
 pub(super) type Key = [u8; 32];
 
-/// What a person has decided so far.
+/// The state of a request for approval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ApprovalState {
-    /// Nothing.
+    /// No person has decided yet.
     Pending,
     /// The call may run once.
     Approved,
     /// The call may not run.
     Denied,
-    /// It was approved, and the call was sent to its tool.
+    /// The request was approved, and the call has used the approval.
     Used,
 }
 
-/// One request for approval, with what became of it.
+/// One request for approval, with its decision.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct ApprovalRecord {
     /// The id that people type.
     pub id: String,
-    /// What was decided.
+    /// The state of the request.
     pub state: ApprovalState,
-    /// Who calls.
+    /// The principal of the caller.
     pub principal: String,
     /// The namespace.
     pub namespace: String,
-    /// What the client says that it is.
+    /// The name and version that the client declares.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client: Option<String>,
     /// The server that has the tool.
@@ -54,10 +54,10 @@ pub struct ApprovalRecord {
     pub created_ms: i64,
     /// When a pending request expires, an approval can no longer be used, or a denial no longer holds.
     pub expires_ms: i64,
-    /// Who decided.
+    /// The person who decided.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<String>,
-    /// When.
+    /// When the person decided, in milliseconds since 1970.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub decided_ms: Option<i64>,
     /// The reason of a denial.

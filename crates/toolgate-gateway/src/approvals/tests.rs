@@ -39,7 +39,7 @@ fn beginnings_of_ids_are_enough_where_they_tell_requests_apart() {
     let approved = approvals.decide("X", &Verdict::Approve, "local:me").unwrap();
     assert_eq!((approved.id.as_str(), approved.state), ("xy234567", ApprovalState::Approved));
     assert!(refused(&approvals, "xy").contains("already approved by local:me"));
-    // Of two that begin alike, the one that still waits is meant.
+    // Of two ids with the same beginning, the pending request is decided.
     let denied = approvals.decide("abcd", &Verdict::Deny(None), "local:me").unwrap();
     assert_eq!(denied.state, ApprovalState::Denied);
     assert_eq!(approvals.decide("abc", &Verdict::Approve, "local:me").unwrap().id, "abce2345");

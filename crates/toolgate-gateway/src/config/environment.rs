@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_looks_like_ours_and_is_not_is_told() {
+    fn unknown_variables_with_our_prefix_are_reported() {
         let set = ["PATH", "TOOLGATE_SAFETY", "TOOLGATE_SAFTEY", "TOOLGATE_X"];
         let unknown = unknown_among(set.into_iter().map(OsString::from));
         assert_eq!(

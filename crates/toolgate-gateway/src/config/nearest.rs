@@ -27,9 +27,9 @@ mod tests {
 
     #[test]
     fn guesses_only_what_is_near() {
-        let told =
+        let message =
             "at line 2\nunknown field `respnse_bytes`, expected one of `timeout`, `response_bytes`";
-        assert_eq!(guess(told), Some("response_bytes"));
+        assert_eq!(guess(message), Some("response_bytes"));
         assert_eq!(
             guess("unknown variant `readonl`, expected `readonly` or `mutating`"),
             Some("readonly")

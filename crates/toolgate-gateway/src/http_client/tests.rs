@@ -1,4 +1,4 @@
-//! What the client does with servers that are well, and with those that are not.
+//! Tests of the HTTP client with servers that work, and with servers that fail.
 
 mod bodies;
 mod hostile;
@@ -39,10 +39,10 @@ async fn one_connection_serves_calls_that_follow_each_other() {
     }
     let accepted = client.send(Method::DELETE, Some("/accepted"), &[], Bytes::new()).await.unwrap();
     assert_eq!(accepted.status, StatusCode::ACCEPTED);
-    // Without a body there is nothing left to read.
+    // A response without a body frees its connection at once.
     drop(accepted);
     posted(&client, "d").await;
-    assert_eq!(server.next().await, Seen::OpenedRecords);
+    assert_eq!(server.next().await, Seen::Opened);
     let Seen::Request(head, body) = server.next().await else { panic!("no request") };
     assert_eq!(body, "a");
     assert!(head.starts_with("POST /mcp?key=1 HTTP/1.1\r\n"), "{head}");
@@ -104,7 +104,7 @@ async fn a_safe_request_that_a_kept_connection_lost_is_sent_once_more() {
         } else {
             client.send(Method::POST, None, &[], body).await
         };
-        // This server answers neither.
+        // The server never responds on this path.
         assert!(matches!(lost, Err(SendError::Lost(_))));
         let seen = server.so_far().await;
         let requests = seen.iter().filter(|seen| matches!(seen, Seen::Request(..))).count();
@@ -118,7 +118,7 @@ async fn a_connection_that_the_server_closed_while_idle_is_replaced_and_the_call
     let client = client(&server.url("/then-closed"));
     for round in ["1", "2", "3"] {
         assert_eq!(posted(&client, round).await, round);
-        assert_eq!(server.next().await, Seen::OpenedRecords);
+        assert_eq!(server.next().await, Seen::Opened);
         let Seen::Request(_, body) = server.next().await else { panic!("no request") };
         assert_eq!(body, round);
         assert_eq!(server.next().await, Seen::Closed);
@@ -133,9 +133,9 @@ async fn a_connection_is_not_used_longer_than_the_server_keeps_it() {
     posted(&client, "1").await;
     posted(&client, "2").await;
     let seen = [server.next().await, server.next().await, server.next().await];
-    // It is closed from our side before the next one is opened.
-    assert_eq!(seen[0], Seen::OpenedRecords);
-    assert!(seen[2] == Seen::LeftByClient || seen[2] == Seen::OpenedRecords, "{seen:?}");
+    // The client closes the first connection and opens another one, in either order.
+    assert_eq!(seen[0], Seen::Opened);
+    assert!(seen[2] == Seen::LeftByClient || seen[2] == Seen::Opened, "{seen:?}");
 }
 
 #[tokio::test]
@@ -145,7 +145,7 @@ async fn a_server_that_closes_instead_of_answering_may_have_acted() {
     let SendError::Lost(text) = error else { panic!("{error:?}") };
     assert!(text.starts_with(&format!("http://{} closed", server.address)), "{text}");
     assert!(!text.contains("s3cret"), "{text}");
-    // The same on a connection that had served a call before.
+    // The same on a connection that was used for a request before.
     let client = client(&server.url("/none"));
     let first = client.send(Method::POST, Some("/ok"), &[], Bytes::new()).await.unwrap();
     first.whole(10).await.unwrap();
@@ -182,7 +182,7 @@ async fn what_was_refused_was_not_sent() {
 
 #[tokio::test]
 async fn a_server_that_takes_no_connection_is_given_up_in_time() {
-    // It listens and speaks no TLS: the handshake waits for an answer that never comes.
+    // The server listens but never responds to the TLS handshake.
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("https://{}/", listener.local_addr().unwrap());
     let bounds = Bounds { connect_timeout: Duration::from_millis(50), ..Bounds::default() };
@@ -213,7 +213,7 @@ async fn parts_come_as_they_are_sent_and_waiting_loses_nothing() {
     server.go_on.notify_one();
     assert_eq!(posted(&client, "whole").await, "whole");
     let seen = server.so_far().await;
-    assert_eq!(seen.iter().filter(|seen| **seen == Seen::OpenedRecords).count(), 1, "{seen:?}");
+    assert_eq!(seen.iter().filter(|seen| **seen == Seen::Opened).count(), 1, "{seen:?}");
 }
 
 #[tokio::test]
@@ -226,11 +226,11 @@ async fn an_answer_that_nobody_wants_any_more_closes_its_connection() {
     drop(answer);
     let seen = [server.next().await, server.next().await, server.next().await];
     assert_eq!(seen[2], Seen::LeftByClient);
-    // And so does a request that nobody waits for.
+    // The client also closes the connection if the caller drops a request.
     let mut hanging = Box::pin(client.send(Method::POST, Some("/hang"), &[], Bytes::new()));
     tokio::select! {
         _ = &mut hanging => panic!("it hangs"),
-        seen = server.next() => assert_eq!(seen, Seen::OpenedRecords),
+        seen = server.next() => assert_eq!(seen, Seen::Opened),
     }
     tokio::select! {
         _ = &mut hanging => panic!("it hangs"),
@@ -277,28 +277,28 @@ fn runtime() -> Runtime {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()
 }
 
-/// A server on a thread of its own, and what lets it go on.
-fn elsewhere(path: &'static str) -> (String, std::sync::mpsc::Receiver<Seen>, Arc<Notify>) {
-    let (address, told) = std::sync::mpsc::channel();
-    let (tell, seen) = std::sync::mpsc::channel();
+/// Starts a server on a thread of its own. Returns its URL, its events, and the handle that lets it continue.
+fn server_on_thread(path: &'static str) -> (String, std::sync::mpsc::Receiver<Seen>, Arc<Notify>) {
+    let (address, started) = std::sync::mpsc::channel();
+    let (events, seen) = std::sync::mpsc::channel();
     std::thread::spawn(move || {
         runtime().block_on(async {
             let server = Server::start().await;
             address.send((server.url(path), Arc::clone(&server.go_on))).unwrap();
-            while tell.send(server.next_ever().await).is_ok() {}
+            while events.send(server.next_ever().await).is_ok() {}
         });
     });
-    let (url, go_on) = told.recv().unwrap();
+    let (url, go_on) = started.recv().unwrap();
     (url, seen, go_on)
 }
 
 fn opened(seen: &std::sync::mpsc::Receiver<Seen>) -> usize {
-    seen.try_iter().filter(|seen| *seen == Seen::OpenedRecords).count()
+    seen.try_iter().filter(|seen| *seen == Seen::Opened).count()
 }
 
 #[test]
 fn each_runtime_has_connections_of_its_own() {
-    let (url, seen, _) = elsewhere("/");
+    let (url, seen, _) = server_on_thread("/");
     let client = Arc::new(client(&url));
     let calls = |client: Arc<HttpClient>| {
         move || {
@@ -313,11 +313,11 @@ fn each_runtime_has_connections_of_its_own() {
     for thread in threads {
         thread.join().unwrap();
     }
-    // A runtime that came after another one on the same thread.
+    // A second runtime on the same thread does not use the connection of the first one.
     calls(Arc::clone(&client))();
     calls(Arc::clone(&client))();
     assert_eq!(opened(&seen), 6);
-    // Two that take turns: a connection stands still as long as the runtime that drives it does.
+    // Two runtimes that take turns: each uses its own connection again.
     let (one, other) = (runtime(), runtime());
     for runtime in [&one, &other, &one, &other] {
         runtime.block_on(async { assert_eq!(posted(&client, "x").await, "x") });
@@ -326,30 +326,30 @@ fn each_runtime_has_connections_of_its_own() {
 }
 
 #[test]
-fn a_connection_whose_end_nobody_has_noticed_yet_is_replaced_as_well() {
-    let (url, seen, go_on) = elsewhere("/closed-when-told");
+fn a_connection_whose_end_the_runtime_has_not_noticed_is_replaced() {
+    let (url, seen, go_on) = server_on_thread("/closed-on-signal");
     let bounds = Bounds { check_after: Duration::ZERO, ..Bounds::default() };
     let client = HttpClient::new(Arc::new(Target::new(&url, [], bounds).unwrap()));
     runtime().block_on(async {
         assert_eq!(posted(&client, "1").await, "1");
-        // Whoever drives the connection comes to rest.
+        // Lets the other tasks of the runtime finish their work.
         for _ in 0..10 {
             tokio::task::yield_now().await;
         }
-        // Waits without letting the runtime see what the server does.
+        // Blocks the thread, so that the runtime does not notice that the server closes the connection.
         go_on.notify_one();
         while seen.recv().unwrap() != Seen::Closed {}
         assert_eq!(posted(&client, "2").await, "2");
     });
     let rest: Vec<Seen> = seen.iter().take(2).collect();
-    assert_eq!(rest.first(), Some(&Seen::OpenedRecords));
+    assert_eq!(rest.first(), Some(&Seen::Opened));
     assert!(matches!(rest.get(1), Some(Seen::Request(_, body)) if body == "2"), "{rest:?}");
 }
 
 #[tokio::test]
 async fn connections_that_the_server_closed_are_not_held_on_to() {
     let server = Server::start().await;
-    let client = client(&server.url("/closed-when-told"));
+    let client = client(&server.url("/closed-on-signal"));
     posted(&client, "1").await;
     let (shard, runtime) = (client.pool.shard(), connection::runtime());
     assert!(shard.sweep(runtime), "it is still there");
@@ -373,7 +373,7 @@ async fn events_are_read_from_the_stream_as_they_come() {
         () = tokio::task::yield_now() => {}
     }
     server.go_on.notify_one();
-    // The bars are part of what the test server sends.
+    // The test server sends the bars as part of its chunks.
     let event = events.next().await.unwrap().unwrap();
     assert_eq!((event.id.as_deref(), event.data.as_ref()), (Some(&b"1"[..]), &b""[..]));
     let event = events.next().await.unwrap().unwrap();
@@ -400,7 +400,7 @@ async fn a_stream_that_is_left_after_its_answer_ends_and_its_connection_is_used_
     server.go_on.notify_one();
     assert_eq!(posted(&client, "x").await, "x");
     let seen = server.so_far().await;
-    assert_eq!(seen.iter().filter(|seen| **seen == Seen::OpenedRecords).count(), 1, "{seen:?}");
+    assert_eq!(seen.iter().filter(|seen| **seen == Seen::Opened).count(), 1, "{seen:?}");
 }
 
 #[tokio::test]

@@ -1,4 +1,4 @@
-//! What frames a body of chunks: hyper reads it, and these are the cases that must not be read in two ways.
+//! The framing of chunked bodies: hyper reads it, and must refuse the ambiguous cases.
 
 use super::hostile::refused;
 

@@ -1,4 +1,4 @@
-//! Servers that answer as they like: what could be taken in two ways is refused, and spoils no other call.
+//! Hostile servers: the client refuses ambiguous responses, and they do not affect other requests.
 
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
@@ -7,18 +7,20 @@ use tokio::{
 
 use super::*;
 
-/// A server that says the same on each connection, and then what it is told to.
-async fn says(answer: impl Into<Vec<u8>>) -> (String, tokio::sync::mpsc::Receiver<TcpStream>) {
+/// A server that sends the same bytes on each connection, and then passes the connection to the test.
+async fn server_sending(
+    answer: impl Into<Vec<u8>>,
+) -> (String, tokio::sync::mpsc::Receiver<TcpStream>) {
     let answer = answer.into();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/", listener.local_addr().unwrap());
-    let (tell, opened) = tokio::sync::mpsc::channel(64);
+    let (connections, opened) = tokio::sync::mpsc::channel(64);
     tokio::spawn(async move {
         while let Ok((mut stream, _)) = listener.accept().await {
             let mut request = [0; 2000];
             if stream.read(&mut request).await.is_ok() {
                 stream.write_all(&answer).await.unwrap();
-                tell.send(stream).await.unwrap();
+                connections.send(stream).await.unwrap();
             }
         }
     });
@@ -26,7 +28,7 @@ async fn says(answer: impl Into<Vec<u8>>) -> (String, tokio::sync::mpsc::Receive
 }
 
 pub(super) async fn refused(answer: impl Into<Vec<u8>>) -> String {
-    let (url, _opened) = says(answer).await;
+    let (url, _opened) = server_sending(answer).await;
     match post(&client(&url), "x").await {
         Err(SendError::Lost(why)) => why,
         Err(error) => panic!("{error:?}"),
@@ -88,18 +90,18 @@ async fn an_answer_with_two_lengths_is_none() {
 
 /// Whether the next call uses another connection.
 async fn is_left(answer: &str) -> bool {
-    let (url, mut opened) = says(answer).await;
+    let (url, mut opened) = server_sending(answer).await;
     let client = client(&url);
     let first = post(&client, "1").await.unwrap().whole(1000).await.unwrap();
     assert!(first.len() <= 5, "{first:?}");
     let mut first = opened.recv().await.unwrap();
-    // It is spoken to again, on this connection or on another one.
+    // The client sends a second request, on this connection or on another one.
     let second = client.send(Method::POST, None, &[], Bytes::from_static(b"2"));
     let mut request = [0; 2000];
     tokio::select! {
         biased;
         length = first.read(&mut request) => length.unwrap_or(0) == 0,
-        _ = second => panic!("nobody has answered"),
+        _ = second => panic!("a response to a request that was not answered"),
         _ = opened.recv() => true,
     }
 }
@@ -128,7 +130,8 @@ async fn what_comes_beyond_an_answer_is_no_answer_to_the_next_call() {
 
 #[tokio::test]
 async fn what_comes_unasked_while_nobody_waits_is_no_answer_either() {
-    let (url, mut opened) = says("HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhello").await;
+    let (url, mut opened) =
+        server_sending("HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhello").await;
     let bounds = Bounds { check_after: Duration::ZERO, ..Bounds::default() };
     let client = HttpClient::new(Arc::new(Target::new(&url, [], bounds).unwrap()));
     for _ in 0..3 {
@@ -140,7 +143,7 @@ async fn what_comes_unasked_while_nobody_waits_is_no_answer_either() {
 
 #[tokio::test]
 async fn a_body_without_a_length_ends_with_the_connection() {
-    let (url, mut opened) = says("HTTP/1.1 200 OK\r\n\r\nhel").await;
+    let (url, mut opened) = server_sending("HTTP/1.1 200 OK\r\n\r\nhel").await;
     let whole = tokio::spawn(post(&client(&url), "x").await.unwrap().whole(5));
     let mut stream = opened.recv().await.unwrap();
     stream.write_all(b"lo").await.unwrap();
@@ -155,7 +158,7 @@ async fn an_answer_that_drips_is_the_same_answer() {
         "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n2;a=b\r\nhe\r\n3\r\nllo\r\n0\r\nx: y\r\n\r\n",
     ];
     for answer in parts {
-        let (url, mut opened) = says("").await;
+        let (url, mut opened) = server_sending("").await;
         let client = client(&url);
         let calls = tokio::spawn(async move {
             let answer = post(&client, "x").await.unwrap();
@@ -170,7 +173,7 @@ async fn an_answer_that_drips_is_the_same_answer() {
         }
         let (body, client) = calls.await.unwrap();
         assert_eq!(body.unwrap(), "hello");
-        // And its connection serves the next call.
+        // The connection is used for the next request.
         let next = tokio::spawn(async move { post(&client, "next").await.unwrap().whole(9).await });
         let mut request = vec![0; 2000];
         let length = stream.read(&mut request).await.unwrap();
@@ -182,21 +185,21 @@ async fn an_answer_that_drips_is_the_same_answer() {
 
 #[tokio::test]
 async fn a_refusal_is_heard_by_who_still_writes() {
-    // More than the system takes at once, and a server that reads next to nothing of it.
+    // A body that is larger than the socket buffers, and a server that reads almost nothing of it.
     let long: &'static str = Box::leak("x".repeat(20_000_000).into_boxed_str());
     let refusal = "HTTP/1.1 103 Early\r\n\r\nHTTP/1.1 413 Too Large\r\ncontent-length: 2\r\n\r\nno";
-    let (url, mut opened) = says(refusal).await;
+    let (url, mut opened) = server_sending(refusal).await;
     let client = client(&url);
     let answer = post(&client, long).await.unwrap();
     assert_eq!(answer.status, StatusCode::PAYLOAD_TOO_LARGE);
     assert_eq!(answer.whole(9).await.unwrap(), "no");
-    // What was half written is not used again.
+    // A connection with a partly written request is not used again.
     drop(opened.recv().await.unwrap());
     assert_eq!(post(&client, "x").await.unwrap().status, StatusCode::PAYLOAD_TOO_LARGE);
     let gone = opened.recv().await.unwrap();
     drop(gone);
-    // One that goes away instead may have acted.
-    let (url, mut opened) = says("").await;
+    // A server that closes the connection without a response may have acted on the request.
+    let (url, mut opened) = server_sending("").await;
     let lost = tokio::spawn(async move { post(&super::client(&url), long).await.unwrap_err() });
     drop(opened.recv().await.unwrap());
     assert!(matches!(lost.await.unwrap(), SendError::Lost(_)));

@@ -1,4 +1,4 @@
-//! A server for tests: what it does is said by the path that is asked for, and it tells what happens to it.
+//! A server for tests: the path of a request selects its behaviour, and it reports the events of its connections.
 
 use std::{net::SocketAddr, sync::Arc};
 
@@ -9,15 +9,15 @@ use tokio::{
 };
 use tokio_rustls::TlsAcceptor;
 
-/// What happened at the server.
+/// An event at the server.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Seen {
-    OpenedRecords,
+    Opened,
     /// The head of a request and its body.
     Request(String, String),
     /// The server has closed a connection.
     Closed,
-    /// The client has.
+    /// The client has closed a connection.
     LeftByClient,
 }
 
@@ -26,7 +26,7 @@ pub(super) enum Seen {
 pub(super) struct Server {
     pub(super) address: SocketAddr,
     seen: Mutex<mpsc::Receiver<Seen>>,
-    /// Lets it say the next part.
+    /// Lets the server send the next part.
     pub(super) go_on: Arc<Notify>,
 }
 
@@ -38,20 +38,20 @@ impl Server {
     pub(super) async fn with_tls(tls: Option<TlsAcceptor>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let (tell, seen) = mpsc::channel(64);
+        let (events, seen) = mpsc::channel(64);
         let go_on = Arc::new(Notify::new());
         let step = Arc::clone(&go_on);
         tokio::spawn(async move {
             loop {
                 let (stream, _) = listener.accept().await.unwrap();
-                let (tell, step, tls) = (tell.clone(), Arc::clone(&step), tls.clone());
+                let (events, step, tls) = (events.clone(), Arc::clone(&step), tls.clone());
                 tokio::spawn(async move {
-                    tell.send(Seen::OpenedRecords).await.unwrap();
+                    events.send(Seen::Opened).await.unwrap();
                     match tls {
-                        None => serve(stream, tell, step).await,
+                        None => serve(stream, events, step).await,
                         Some(tls) => {
                             if let Ok(stream) = tls.accept(stream).await {
-                                serve(stream, tell, step).await;
+                                serve(stream, events, step).await;
                             }
                         }
                     }
@@ -65,18 +65,18 @@ impl Server {
         format!("http://{}{path}", self.address)
     }
 
-    /// The next thing that happened to it.
+    /// Waits for the next event, at most 10 seconds.
     pub(super) async fn next(&self) -> Seen {
         let next = self.next_ever();
         tokio::time::timeout(std::time::Duration::from_secs(10), next).await.expect("nothing came")
     }
 
-    /// The same, however long it takes.
+    /// Waits for the next event without a limit.
     pub(super) async fn next_ever(&self) -> Seen {
         self.seen.lock().await.recv().await.unwrap()
     }
 
-    /// What has happened that nobody asked for yet.
+    /// The events that have happened since the last call.
     pub(super) async fn so_far(&self) -> Vec<Seen> {
         let mut seen = self.seen.lock().await;
         std::iter::from_fn(|| seen.try_recv().ok()).collect()
@@ -85,13 +85,13 @@ impl Server {
 
 async fn serve<S: AsyncRead + AsyncWrite + Unpin>(
     mut stream: S,
-    tell: mpsc::Sender<Seen>,
+    events: mpsc::Sender<Seen>,
     step: Arc<Notify>,
 ) {
     let mut buffer = Vec::new();
     while let Some((head, body)) = request(&mut stream, &mut buffer).await {
         let path = head.split([' ', '?']).nth(1).unwrap().to_owned();
-        tell.send(Seen::Request(head, body.clone())).await.unwrap();
+        events.send(Seen::Request(head, body.clone())).await.unwrap();
         let answer = match path.as_str() {
             "/none" => break,
             "/half" => "HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\nhalf".to_owned(),
@@ -118,7 +118,7 @@ async fn serve<S: AsyncRead + AsyncWrite + Unpin>(
                     .await
                     .unwrap();
                 if !chunks(&mut stream, &body, &step).await {
-                    tell.send(Seen::LeftByClient).await.unwrap();
+                    events.send(Seen::LeftByClient).await.unwrap();
                     return;
                 }
                 "0\r\n\r\n".to_owned()
@@ -128,7 +128,7 @@ async fn serve<S: AsyncRead + AsyncWrite + Unpin>(
         stream.write_all(answer.as_bytes()).await.unwrap();
         match path.as_str() {
             "/then-closed" | "/half" => break,
-            "/closed-when-told" => {
+            "/closed-on-signal" => {
                 step.notified().await;
                 break;
             }
@@ -138,10 +138,10 @@ async fn serve<S: AsyncRead + AsyncWrite + Unpin>(
     let is_ours = buffer.is_empty();
     stream.shutdown().await.ok();
     drop(stream);
-    tell.send(if is_ours { Seen::Closed } else { Seen::LeftByClient }).await.ok();
+    events.send(if is_ours { Seen::Closed } else { Seen::LeftByClient }).await.ok();
 }
 
-/// Sends each word of the body as a chunk, one whenever it is told to go on. False if the client left.
+/// Sends each part of the body as a chunk, one for each `go_on`. False if the client closed the connection.
 async fn chunks<S: AsyncRead + AsyncWrite + Unpin>(
     stream: &mut S,
     body: &str,

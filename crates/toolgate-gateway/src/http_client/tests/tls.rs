@@ -16,7 +16,7 @@ use tokio_rustls::{
 
 use super::*;
 
-/// One element of DER: a tag, the length, and what is in it.
+/// One element of DER: the tag, the length and the content.
 fn der(tag: u8, parts: &[&[u8]]) -> Vec<u8> {
     let content = parts.concat();
     let length = u16::try_from(content.len()).unwrap().to_be_bytes();
@@ -29,7 +29,7 @@ fn der(tag: u8, parts: &[&[u8]]) -> Vec<u8> {
 
 const SEQUENCE: u8 = 0x30;
 
-/// A certificate for `localhost` and an address that signs itself, and its key.
+/// A self-signed certificate for `localhost` and an address, and its key.
 fn certificate(address: [u8; 4]) -> (CertificateDer<'static>, PrivatePkcs8KeyDer<'static>) {
     let key = Ed25519KeyPair::generate_pkcs8(&SystemRandom::new()).unwrap();
     let pair = Ed25519KeyPair::from_pkcs8(key.as_ref()).unwrap();
@@ -85,7 +85,7 @@ async fn tls_is_spoken_with_who_is_trusted_by_name_or_address() {
         assert_eq!(posted(&client, "two").await, "two");
     }
     let seen = server.so_far().await;
-    assert_eq!(seen.iter().filter(|seen| **seen == Seen::OpenedRecords).count(), 2, "{seen:?}");
+    assert_eq!(seen.iter().filter(|seen| **seen == Seen::Opened).count(), 2, "{seen:?}");
 }
 
 #[tokio::test]
@@ -93,7 +93,7 @@ async fn nothing_is_sent_to_whom_nobody_trusts() {
     let (server, certificate) = start([127, 0, 0, 2]).await;
     let url = format!("https://{}/mcp", server.address);
     let unknown = client(&url);
-    // Trusted, but under another address.
+    // The client trusts the certificate, but it is for another address.
     let misnamed = trusting(&url, certificate);
     for client in [unknown, misnamed] {
         let error = post(&client, "x").await.unwrap_err();

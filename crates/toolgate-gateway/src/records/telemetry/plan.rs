@@ -251,10 +251,10 @@ mod tests {
         assert_eq!(otlp.address("/v1/traces").as_str(), "http://collector:4318/base/v1/traces");
         assert_eq!(otlp.headers["authorization"], "Bearer y");
         assert_eq!(otlp.headers["extra"], "1");
-        let told = |key: &'static str| plan.resource.get(&Key::new(key)).unwrap().to_string();
-        assert_eq!(told("service.name"), "mine");
-        assert_eq!(told("deployment.environment.name"), "prod");
-        assert_eq!(told("mcp.transport"), "stdio");
+        let attribute = |key: &'static str| plan.resource.get(&Key::new(key)).unwrap().to_string();
+        assert_eq!(attribute("service.name"), "mine");
+        assert_eq!(attribute("deployment.environment.name"), "prod");
+        assert_eq!(attribute("mcp.transport"), "stdio");
         assert!(format!("{:?}", plan.sampler).contains("TraceIdRatioBased(0.25)"));
     }
 
