@@ -1,6 +1,8 @@
 //! Settings of the rate limit: `limits.rate` and `limits.quota`.
 
-use std::{fmt, str::FromStr, time::Duration};
+#[cfg(feature = "rate-limit")]
+use std::time::Duration;
+use std::{fmt, str::FromStr};
 
 use serde::{Deserialize, Deserializer, Serialize};
 
