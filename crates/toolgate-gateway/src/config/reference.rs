@@ -172,7 +172,7 @@ impl<'a> Page<'a> {
         format!("See {link}.")
     }
 
-    /// The values of a key and what they mean, as a list.
+    /// The values of a key with their meanings, as a list.
     fn values(&mut self, key: &str, path: &str, choice: &'a Value) -> String {
         if let Some((_, other)) = self.choices.iter().find(|(known, _)| *known == choice) {
             return format!("- `{key}`: the values of `{other}`.\n");
@@ -329,7 +329,7 @@ fn to_toml(value: &Value) -> String {
     }
 }
 
-/// `1_000_000`, from 10,000 on.
+/// A number with `_` between groups of three digits, if it has at least five digits.
 fn grouped(number: &str) -> String {
     if number.len() < 5 || !number.bytes().all(|byte| byte.is_ascii_digit()) {
         return number.to_owned();
@@ -344,7 +344,7 @@ fn grouped(number: &str) -> String {
     grouped
 }
 
-/// What may be written, in a few words.
+/// The kinds of values that a schema allows, for the column `value`.
 fn kind(root: &Value, schema: &Value, default: Option<&str>) -> String {
     let schema = follow(root, schema);
     let either = |kinds: Vec<String>| kinds.join(" or ");
