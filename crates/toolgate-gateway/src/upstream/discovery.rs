@@ -343,7 +343,7 @@ async fn follow(server: &Arc<Server>, connection: &Arc<Connection>) {
     let following = async {
         match (connection.transport(), connection.era()) {
             (UpstreamTransport::Http(http), Era::Legacy) => {
-                follow_stream(server, connection, http).await
+                follow_stream(server, connection, http).await;
             }
             (_, Era::Modern) => follow_listen(server, connection).await,
             (UpstreamTransport::Pipe(_), Era::Legacy) => connection.closed().await,
@@ -431,7 +431,7 @@ async fn follow_listen(server: &Arc<Server>, connection: &Arc<Connection>) {
                 }
             }
             Err(error) => {
-                tracing::debug!("the stream of `{}` is not there: {error:?}", server.name)
+                tracing::debug!("the stream of `{}` is not there: {error:?}", server.name);
             }
         }
         has_missed = true;

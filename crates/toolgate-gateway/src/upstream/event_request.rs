@@ -174,7 +174,7 @@ impl EventRequest {
                 return Ok(Some(UpstreamEvent::Response(*message)));
             }
             StreamEvent::Posted(Ok(PostResult::Stream(stream))) => {
-                self.phase = Phase::Reading(stream)
+                self.phase = Phase::Reading(stream);
             }
             StreamEvent::Posted(Ok(PostResult::Accepted)) => self.phase = Phase::Elsewhere,
             StreamEvent::Posted(Err(StartFailure::Failed(failure))) => {

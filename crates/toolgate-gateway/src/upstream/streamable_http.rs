@@ -343,7 +343,7 @@ impl StreamableHttp {
                 self.pending.deliver_progress(&message);
             }
             (Shape::Notification, method::NOTIFICATIONS_CANCELLED) => {
-                self.pending.cancel_server_request(&message)
+                self.pending.cancel_server_request(&message);
             }
             (Shape::Notification, method::NOTIFICATIONS_MESSAGE) => {
                 // A log message does not name its call: with several clients the gateway could pick the wrong one.
