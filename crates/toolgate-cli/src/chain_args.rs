@@ -18,7 +18,9 @@ use toolgate::{
 };
 use toolgate_gateway::{
     Environment, ServerCommand,
-    config::{Config, ConfigWatch, NAMESPACE, SERVER, ServerConfig, TelemetryConfig, environment},
+    config::{
+        Config, ConfigWatch, NAMESPACE, SERVER, ServerConfig, TelemetryConfig, toolgate_variables,
+    },
     instances::{self, Instance},
 };
 
@@ -96,7 +98,7 @@ impl ChainArgs {
 
     /// Reads the file, if there is one.
     pub(crate) fn read(&self) -> anyhow::Result<Config> {
-        for (name, nearest) in environment::unknown() {
+        for (name, nearest) in toolgate_variables::unknown() {
             let help = nearest.map(|n| format!("; did you mean {n}?")).unwrap_or_default();
             tracing::warn!("the variable {name} is unknown to toolgate{help}");
         }
@@ -296,7 +298,7 @@ pub(crate) fn run_folder() -> anyhow::Result<PathBuf> {
 
 /// The folder of the audit, the approvals and the cached tool lists.
 pub(crate) fn state_folder() -> anyhow::Result<PathBuf> {
-    environment::state_folder().context(
+    toolgate_variables::state_folder().context(
         "cannot find the state folder: neither XDG_STATE_HOME nor HOME is set; set one of them",
     )
 }

@@ -210,7 +210,7 @@ impl PaneWait {
         Err(Failure::tool("ExpectedToolError", message))
     }
 
-    /// The pane may have moved to another session, which is not watched yet.
+    /// Watches the session of the pane from now on, if the pane has moved there or the watch has ended.
     async fn follow(&mut self, session: &str) -> Result<(), Failure> {
         let gone = self.watch.is_gone();
         if !gone && (session == self.watched || self.is_in_watched().await) {

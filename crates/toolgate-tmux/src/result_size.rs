@@ -27,7 +27,7 @@ pub(crate) fn line_cost(line: &str) -> usize {
 /// The bytes of a value in a result.
 pub(crate) fn value_cost(value: &impl Serialize) -> usize {
     let json = serde_json::to_string(value).unwrap_or_default();
-    // In the string its quotes and backslashes are escaped once more.
+    // A result holds the value as JSON and again inside a JSON string, which escapes quotes and backslashes once more.
     2 * (json.len() + 1) + json.bytes().filter(|byte| matches!(byte, b'"' | b'\\')).count()
 }
 

@@ -1,4 +1,5 @@
-//! Every built-in layer in the default order. To add a layer, add a folder in `middleware/` and a line here.
+//! Every built-in layer in the default order. To add a layer, add a folder in `middleware/`, its `pub mod`
+//! line in `middleware.rs`, and a line here.
 
 use crate::layer_spec::LayerSpec;
 

@@ -226,7 +226,7 @@ impl Scope<'_> {
 /// The approvals in the state folder, for a chain of this scope. `None` if there is no state folder.
 #[must_use]
 pub fn in_state_folder(scope: &Scope<'_>) -> Option<Arc<dyn Approvals>> {
-    let state = crate::config::environment::state_folder()?;
+    let state = crate::config::toolgate_variables::state_folder()?;
     Some(Arc::new(ApprovalFolder::new(&state, &scope.name())))
 }
 

@@ -8,33 +8,33 @@ use sha2::Sha256;
 /// The key that authenticates records: 32 bytes from the system's randomness.
 pub(super) type Key = [u8; 32];
 
-/// The state of a request for approval.
+/// What a person has decided so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ApprovalState {
-    /// No person has decided yet.
+    /// Nothing.
     Pending,
     /// The call may run once.
     Approved,
     /// The call may not run.
     Denied,
-    /// The request was approved, and the call has used the approval.
+    /// It was approved, and a call has used the approval. A layer after that may still have refused the call.
     Used,
 }
 
-/// One request for approval, with its decision.
+/// One request for approval, with what became of it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct ApprovalRecord {
     /// The id that people type.
     pub id: String,
-    /// The state of the request.
+    /// What was decided.
     pub state: ApprovalState,
-    /// The principal of the caller.
+    /// Who calls.
     pub principal: String,
     /// The namespace.
     pub namespace: String,
-    /// The name and version that the client declares.
+    /// What the client says that it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client: Option<String>,
     /// The server that has the tool.
@@ -54,10 +54,10 @@ pub struct ApprovalRecord {
     pub created_ms: i64,
     /// When a pending request expires, an approval can no longer be used, or a denial no longer holds.
     pub expires_ms: i64,
-    /// The person who decided.
+    /// Who decided.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<String>,
-    /// When the person decided, in milliseconds since 1970.
+    /// When.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub decided_ms: Option<i64>,
     /// The reason of a denial.

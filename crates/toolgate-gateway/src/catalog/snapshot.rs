@@ -194,7 +194,7 @@ impl Snapshot {
         claims
     }
 
-    /// If another server's tool collides with this tool's plain name, this tool can also be called with its prefix.
+    /// Gives the tool that keeps a contested name a second name with its prefix, if that one is free.
     fn prefixed_alias(&mut self, collision: &Collision) -> Option<Claim> {
         let entry = self.by_name.get(collision.name.as_str()).cloned()?;
         let alias = names::prefixed(&prefix(&entry.server), entry.tool.id().name());

@@ -1,7 +1,6 @@
 //! The configuration: the gateway reads one file, checks all of it, and refuses it with the line of the error.
 
 mod builtin;
-pub mod environment;
 mod exposure;
 mod file;
 mod listing;
@@ -13,6 +12,7 @@ pub mod serve;
 mod servers;
 mod telemetry;
 mod text;
+pub mod toolgate_variables;
 mod trail;
 mod watch;
 

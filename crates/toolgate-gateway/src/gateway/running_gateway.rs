@@ -41,7 +41,7 @@ use crate::{
 
 /// How long closing the sessions with HTTP servers may take.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
-/// How long the client's next message waits until servers have accepted a notification.
+/// How long a client's notification may take to reach the servers. The client's next message waits for that.
 const NOTIFICATION_TIMEOUT: Duration = Duration::from_secs(2);
 /// How long server processes may take to end.
 const SERVER_SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(10);

@@ -644,7 +644,7 @@ pub(crate) struct ServerDeps {
     pub(crate) tasks: TaskTracker,
     /// Tasks that end sessions with servers.
     pub(crate) session_ends: TaskTracker,
-    /// Receives the events of servers: the gateway, once it is built.
+    /// The gateway, which receives the events of servers. It is built after this struct, and then sets it.
     pub(crate) events: OnceLock<Weak<dyn ServerEvents>>,
 }
 

@@ -101,7 +101,7 @@ impl<'a> Judge<'a> {
         let was = std::mem::take(&mut self.unclear);
         let parts = parts(text);
         for part in &parts {
-            // Each line adds a step, so that only loops and functions can use the steps up.
+            // The limit grows with the lines, so that a long text with one command per line stays below it.
             self.max_steps = self.steps + MAX_STEPS + part.matches('\n').count();
             self.text(part, false, &PipeData::default());
         }

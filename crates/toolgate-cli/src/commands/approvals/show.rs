@@ -78,7 +78,7 @@ fn times(record: &ApprovalRecord, now: Timestamp) -> String {
         ApprovalState::Pending => {
             format!("{asked}, expired {} ago", length(now - record.expires_ms))
         }
-        ApprovalState::Used => format!("{asked}, approved and run"),
+        ApprovalState::Used => format!("{asked}, approved and used"),
         ApprovalState::Approved if now < record.expires_ms => {
             format!("{asked}, approved, expires in {}", length(record.expires_ms - now))
         }
@@ -162,7 +162,7 @@ pub(super) fn line(record: &ApprovalRecord, style: &Style) -> String {
         ApprovalState::Pending => (Paint::Warn, "waits"),
         ApprovalState::Approved => (Paint::Good, "approved"),
         ApprovalState::Denied => (Paint::Bad, "denied"),
-        ApprovalState::Used => (Paint::Quiet, "ran"),
+        ApprovalState::Used => (Paint::Quiet, "used"),
     };
     let by = match (record.state, &record.by) {
         (ApprovalState::Approved | ApprovalState::Denied, Some(by)) => format!(" by {}", clean(by)),

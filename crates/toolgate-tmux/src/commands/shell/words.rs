@@ -184,8 +184,8 @@ impl Parser {
         }
     }
 
-    /// Whether two `(` stand here, the second one `by` characters ahead, and their ends are adjacent. Otherwise it is a
-    /// subshell in a subshell.
+    /// Whether a `(`, after which the next one stands `by` characters ahead, begins arithmetic: the two closing `)` are
+    /// adjacent or missing. Otherwise it is a subshell in a subshell.
     pub(super) fn is_arithmetic(&self, by: usize) -> bool {
         if self.ahead(by) != Some('(') {
             return false;

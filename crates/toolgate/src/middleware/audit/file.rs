@@ -212,7 +212,7 @@ impl AuditFile {
     fn lock_in_place(&mut self, waits: bool) -> io::Result<Option<u64>> {
         for tried in 0..MAX_ATTEMPTS {
             // Another process may have rotated the file: reopen the path, so that records do not go to the old file.
-            // Without waiting, the check after the lock is enough.
+            // A first try that does not wait skips this: the check after the lock finds a rotation.
             if (waits || tried > 0)
                 && self.size_in_place().is_none()
                 && let Err(error) = self.reopen()

@@ -28,7 +28,7 @@ pub struct Overrides {
 enum Meaning {
     /// The tool with this original name.
     Tool(Arc<str>),
-    /// The original name of a renamed tool, which is no longer valid.
+    /// The own name of a renamed tool with `original = "retired"`: calls by it are refused.
     Gone,
 }
 

@@ -8,7 +8,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::selector::Selector;
 
-/// Larger numbers would limit nothing, and times that long cannot be counted.
+/// The maximum of every limit and burst. Larger numbers would limit nothing, and their durations would overflow.
 const MAX_CALLS: u32 = 1_000_000;
 
 /// What is limited: `limits.rate` and `limits.quota`.

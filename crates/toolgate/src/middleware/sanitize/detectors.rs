@@ -111,7 +111,8 @@ pub(super) const DETECTORS: &[Detector] = detectors! {
         r"(?-u)\blin_api_[A-Za-z0-9]{32,}";
     "notion-token" Start Mixed ["ntn_"]
         r"(?-u)\bntn_[A-Za-z0-9]{40,}";
-    // JSON Web Tokens, signed (three parts) or encrypted (five): the header is always an object.
+    // JSON Web Tokens. The header is a JSON object, so its base64 begins with `eyJ`. Signed tokens have three parts, encrypted
+    // ones five.
     "jwt" Start Pattern ["eyJ"]
         r"(?-u)\beyJ[A-Za-z0-9_\-]{10,}\.(?:[A-Za-z0-9_\-]*\.){1,3}[A-Za-z0-9_\-]{8,}";
     "authorization-header" Within Pattern ["uthorization", "UTHORIZATION"]

@@ -73,7 +73,7 @@ impl schemars::JsonSchema for Scope {
     }
 }
 
-/// The variable that grants scopes at most, as a list with commas.
+/// The environment variable with a comma-separated list of scopes. No caller gets a scope outside of it.
 pub const VARIABLE: &str = "MCP_SCOPES";
 
 /// Why the value of [`VARIABLE`] is refused.

@@ -360,8 +360,8 @@ fn tools_that_nobody_listed_are_judged_and_not_remembered() {
     }
 }
 
-/// The soundness of the listing, and of what is kept: whatever a call is allowed must be listed, and must be
-/// what Cedar says about the whole request at once.
+/// A cached partial decision agrees with Cedar's decision about the whole request, and a tool with an allowed call is
+/// listed.
 #[test]
 fn any_rules_and_any_arguments_agree_with_cedar_itself() {
     use crate::testbed::Dice;
