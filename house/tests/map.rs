@@ -1,7 +1,5 @@
 //! ARCHITECTURE.md is a map: every path that it names exists.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
-
 use std::{fs, path::Path};
 
 /// The paths in backticks: those of our crates, relative to `crates/`, and those of the workspace.

@@ -84,9 +84,8 @@ impl Middleware for Budget {
         if self.0.fetch_add(1, Relaxed) < CALLS {
             return next.call(cx, call).await;
         }
-        Failure::new(Code::ToolFailed, "this server has used up its calls")
-            .with_executed(Executed::No)
-            .into()
+        let failure = Failure::new(Code::ToolFailed, "this server has used up its calls");
+        failure.with_executed(Executed::No).into()
     }
 }
 

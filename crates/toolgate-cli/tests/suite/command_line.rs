@@ -73,8 +73,8 @@ fn a_chain_in_the_wrong_order_is_refused_with_the_reason() {
     assert_eq!(output.status.code(), Some(2));
     assert_eq!(
         stderr(&output),
-        "toolgate: error: the chain is refused: `errors-to-results` must stand outside `safety`: it renders \
-         whatever failed inside of it; move `errors-to-results` before `safety` in the chain\n"
+        "toolgate: error: the chain is refused: `errors-to-results` must stand outside `safety`: it turns \
+         failures of the layers inside of it into error results; move `errors-to-results` before `safety` in the chain\n"
     );
     let output = chain(
         "[namespaces.default]\nsafety = \"readonly\"\nchain = [\"errors-to-results\"]\n",

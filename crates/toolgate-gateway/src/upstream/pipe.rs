@@ -240,7 +240,7 @@ impl Pipe {
                         tracing::debug!(%id, "an answer came after its request was given up");
                     }
                     Lookup::Unknown => {
-                        tracing::warn!(server = %self.server, %id, "the server answers an id that nobody asked with; dropped");
+                        tracing::warn!(server = %self.server, %id, "the server answers an id of no request; dropped");
                     }
                 }
             }
@@ -256,7 +256,7 @@ impl Pipe {
         match message.method() {
             method::NOTIFICATIONS_PROGRESS => {
                 if !self.pending.deliver_progress(&message) {
-                    tracing::debug!(server = %self.server, "progress of a request that nobody follows");
+                    tracing::debug!(server = %self.server, "progress of a request without a progress token");
                 }
             }
             method::NOTIFICATIONS_CANCELLED => self.pending.cancel_server_request(&message),
@@ -319,7 +319,7 @@ impl Pipe {
                 let server = &self.server;
                 tracing::warn!(%server, "`{method}` is refused: it does not say for which of several clients' calls it asks; set `sharing = \"session\"` for this server");
                 Cow::Borrowed(
-                    "calls of several clients are in flight, and nobody can tell which one this is about",
+                    "calls of several clients are in flight, and the request does not say which one it is about",
                 )
             }
             Routed::NoClient(_) | Routed::NotAccepted(_) => {

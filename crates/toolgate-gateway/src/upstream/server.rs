@@ -613,7 +613,7 @@ impl Server {
         }
     }
 
-    /// The level of log messages that somebody asked for, for a connection that is new.
+    /// The level of log messages that clients asked for last, which a new connection needs.
     pub(super) fn wanted_log_level(&self) -> Option<LogLevel> {
         LogLevel::by_number(self.log_level.load(Ordering::Relaxed))
     }

@@ -53,7 +53,7 @@ fn it_ends_in_order_when_it_is_told_to() {
         let mut pending = client.open_call("slow", json!({"key": "last"}));
         server.wait_for_call("last");
         gateway.signal(signal);
-        gateway.wait_for_stderr("ending: requests under way are finished first");
+        gateway.wait_for_stderr("shutting down: finishing requests in flight first");
         server.release("last");
         assert_eq!(text(&pending.answer()), "alpha:slow:last", "{signal:?}");
         assert_eq!(gateway.wait().code(), Some(0), "{signal:?}");

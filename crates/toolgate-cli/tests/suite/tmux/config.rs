@@ -134,7 +134,7 @@ fn values_that_mean_nothing_refuse_to_start() {
     }
     assert!(refused(&["--toolsets", "x"], &[]).contains("unknown toolset `x`"));
     assert!(refused(&["--wait-max", "3m"], &[]).contains("write 1s to 120s"));
-    assert!(refused(&["--server", "x"], &[]).contains("toolgate tmux is one itself"));
+    assert!(refused(&["--server", "x"], &[]).contains("`toolgate tmux` is a server itself"));
     for (config, said) in [
         ("[tmux]\nsocket = \"x\"\n", "socket_name"),
         ("[tmux]\ntoolsets = [\"all\"]\n", "`inspect`"),
