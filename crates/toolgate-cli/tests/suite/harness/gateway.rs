@@ -117,18 +117,14 @@ fn collect(pipe: impl std::io::Read + Send + 'static) -> Listener {
 }
 
 fn wait(child: &mut Child, told: &Listener) -> ExitStatus {
-    let deadline = Instant::now() + PATIENCE;
-    loop {
-        if let Some(status) = child.try_wait().unwrap() {
-            // What it said last may still be in the pipe.
-            let told = told.1.wait_timeout_while(told.0.lock().unwrap(), PATIENCE, |t| !t.ended);
-            drop(told.unwrap());
-            return status;
-        }
-        let said = told.0.lock().unwrap().lines.clone();
-        assert!(Instant::now() < deadline, "toolgate does not end; stderr: {said:#?}");
-        std::thread::yield_now();
-    }
+    until_or(
+        || child.try_wait().unwrap().is_some(),
+        || format!("toolgate ends; stderr: {:#?}", told.0.lock().unwrap().lines),
+    );
+    // What it said last may still be in the pipe.
+    let told = told.1.wait_timeout_while(told.0.lock().unwrap(), PATIENCE, |t| !t.ended);
+    drop(told.unwrap());
+    child.wait().unwrap()
 }
 
 /// A gateway that listens.

@@ -280,17 +280,12 @@ impl Session {
 
     pub fn wait(&mut self) -> ExitStatus {
         let deadline = Instant::now() + PATIENCE;
-        loop {
-            if let Some(status) = self.child.try_wait().unwrap() {
-                return status;
-            }
-            assert!(
-                Instant::now() < deadline,
-                "toolgate does not end; stderr: {:?}",
-                self.stderr_so_far()
-            );
-            std::thread::yield_now();
+        while self.child.try_wait().unwrap().is_none() {
+            let is_late = Instant::now() > deadline;
+            assert!(!is_late, "toolgate does not end; stderr: {:?}", self.stderr_so_far());
+            std::thread::park_timeout(Duration::from_millis(2));
         }
+        self.child.wait().unwrap()
     }
 
     /// Ends the session and gives the audit records.
@@ -359,11 +354,7 @@ pub fn text(answer: &Value) -> &str {
 
 /// Waits until a process is gone.
 pub fn assert_gone(pid: u32) {
-    let deadline = Instant::now() + PATIENCE;
-    while is_alive(pid) {
-        assert!(Instant::now() < deadline, "process {pid} is still there");
-        std::thread::yield_now();
-    }
+    gateway::until_or(|| !is_alive(pid), || format!("process {pid} ends"));
 }
 
 pub fn is_alive(pid: u32) -> bool {

@@ -507,7 +507,7 @@ fn questions_reach_the_client_whose_process_asks() {
                                     }
                                 }
                             }
-                            std::thread::yield_now();
+                            std::thread::park_timeout(std::time::Duration::from_millis(2));
                         }
                         calls.map(|mut pending| pending.answer().raw.clone()).concat()
                     } else {

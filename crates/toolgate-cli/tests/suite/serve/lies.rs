@@ -100,7 +100,7 @@ fn is_asked(server: &Upstream) -> bool {
         if server.count("tools/list") > before + 2 {
             return true;
         }
-        std::thread::yield_now();
+        std::thread::park_timeout(Duration::from_millis(2));
     }
     false
 }

@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use crate::harness::{
     Session,
+    gateway::until,
     tmux::{Tmux, structured},
 };
 
@@ -235,20 +236,12 @@ fn a_batch_that_is_cancelled_goes_no_further() {
         let mut records = audit.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
         records.any(|record| record["event"] == "intent" && record["tool"] == "signal_channel")
     };
-    until(|| begun(&session));
+    until("the call has begun", || begun(&session));
     session.notify("notifications/cancelled", json!({"requestId": id}));
-    until(|| ended(&session) == 2);
+    until("both calls have ended", || ended(&session) == 2);
     drop(hanging);
     structured(&session.call("list_sessions", json!({})));
     assert!(!tmux.run(&["capture-pane", "-p"]).contains("ran"));
     let records = session.records();
     assert!(records.iter().all(|record| record["tool"] != "send_keys"), "{records:?}");
-}
-
-fn until(mut holds: impl FnMut() -> bool) {
-    let deadline = std::time::Instant::now() + crate::harness::PATIENCE;
-    while !holds() {
-        assert!(std::time::Instant::now() < deadline, "it does not come to pass");
-        std::thread::yield_now();
-    }
 }

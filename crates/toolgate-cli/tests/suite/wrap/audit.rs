@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 
-use crate::harness::{Session, fixture, outcomes, text};
+use crate::harness::{Session, fixture, gateway::until, outcomes, text};
 
 #[test]
 fn without_options_it_is_written_to_a_private_file_in_the_state_folder() {
@@ -121,10 +121,7 @@ fn a_hangup_opens_the_file_anew() {
     session.call("echo", json!({"text": "1"}));
     let moved = session.folder().join("audit.old");
     let deadline = std::time::Instant::now() + crate::harness::PATIENCE;
-    while session.audit_so_far().is_empty() {
-        assert!(std::time::Instant::now() < deadline, "nothing was recorded");
-        std::thread::yield_now();
-    }
+    until("the call is recorded", || !session.audit_so_far().is_empty());
     std::fs::rename(&session.audit, &moved).unwrap();
     kill_process(Pid::from_child(&session.child), Signal::HUP).unwrap();
     // The signal is handled before anything that comes after it on the pipe is answered, or soon after:

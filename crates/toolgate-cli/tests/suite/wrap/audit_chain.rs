@@ -4,12 +4,11 @@ use std::{
     fs,
     path::{Path, PathBuf},
     process::Command,
-    time::Instant,
 };
 
 use serde_json::{Value, json};
 
-use crate::harness::{PATIENCE, Session, governed::Governed, outcomes, text, toolgate};
+use crate::harness::{Session, gateway::until, governed::Governed, outcomes, text, toolgate};
 
 /// What `toolgate audit verify --json` says of the file of a folder, and its exit code.
 fn verify(folder: &Governed, options: &[&str]) -> (i32, Value) {
@@ -50,14 +49,6 @@ fn with(audit: &str, rest: &str) -> Governed {
     let config = format!("[audit]\nfile = \"audit.jsonl\"\n{audit}\n{rest}");
     folder.write("toolgate.toml", &config);
     folder
-}
-
-fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
-    let deadline = Instant::now() + PATIENCE;
-    while !holds() {
-        assert!(Instant::now() < deadline, "{what}");
-        std::thread::yield_now();
-    }
 }
 
 /// The number of the last record, as the head says.
@@ -223,7 +214,7 @@ fn killed_at_any_point_it_verifies_and_goes_on() {
                 session.post_call("spawn_nothing", json!({"n": n, "round": round}));
             }
             // In the middle of the flood, later each time.
-            wait_until("no record came", || marked(&folder) > last + round * 13);
+            until("a record comes", || marked(&folder) > last + round * 13);
             kill(&mut session);
             let now = assert_whole(&folder)["last_seq"].as_u64().unwrap();
             assert!(now > last + round * 13, "the chain goes on from {last}: {now}");

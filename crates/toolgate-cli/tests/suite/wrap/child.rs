@@ -5,7 +5,7 @@ use std::{io::Write as _, process::Command};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 
-use crate::harness::{PATIENCE, Session, assert_gone, fixture, is_alive, text, toolgate};
+use crate::harness::{Session, assert_gone, fixture, gateway::until, is_alive, text, toolgate};
 
 fn signal(pid: u32, signal: Signal) {
     kill_process(Pid::from_raw(i32::try_from(pid).unwrap()).unwrap(), signal).unwrap();
@@ -77,11 +77,7 @@ fn a_client_that_stops_reading_ends_it_too() {
     drop(child.stdout.take());
     let mut stdin = child.stdin.take().unwrap();
     let _ = stdin.write_all(b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/list\"}\n");
-    let deadline = std::time::Instant::now() + PATIENCE;
-    while child.try_wait().unwrap().is_none() {
-        assert!(std::time::Instant::now() < deadline, "toolgate does not notice");
-        std::thread::yield_now();
-    }
+    until("toolgate ends", || child.try_wait().unwrap().is_some());
 }
 
 #[test]
@@ -161,7 +157,7 @@ fn a_server_that_hangs_while_it_is_started_again_does_not_delay_the_end() {
     session.wait_for_stderr("fixture is up");
     session.call("crash", json!({}));
     let again = mark.with_extension("again");
-    crate::harness::gateway::until("it is started again", || again.exists());
+    until("it is started again", || again.exists());
     session.close_stdin();
     session.wait();
     assert!(!session.all_stderr().iter().any(|line| line.contains("did not end in time")));

@@ -1,12 +1,6 @@
 //! Dependencies point one way, and the library stays small: no HTTP, no SQL, no rmcp, and as many
 //! crates as its README says.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    reason = "a test fails by panicking, also in the functions that its tests share"
-)]
-
 use std::{collections::BTreeSet, env, fs, path::Path, process::Command};
 
 use serde_json::{Value, json};

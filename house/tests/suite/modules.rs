@@ -1,19 +1,11 @@
 //! Modules of a crate use each other in one direction: no import cycles between the modules of a folder,
 //! neither at the top of a crate nor further down. Tests may use anything.
 //!
-//! `cargo test -p house --test modules -- --nocapture` prints every cycle with the files that make it.
-
-#![expect(
-    clippy::indexing_slicing,
-    clippy::unwrap_used,
-    reason = "a test fails by panicking, also in the functions that its tests share"
-)]
-
-mod source;
+//! `cargo test -p house modules:: -- --nocapture` prints every cycle with the files that make it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use source::{Module, Source, child, crates, sources};
+use crate::source::{Module, Source, child, crates, sources};
 
 /// Cycles that are known, by crate, folder and members; none at the top of a crate. The list only shrinks: a cycle that
 /// is gone or has other members fails the test too.

@@ -1,17 +1,9 @@
 //! The methods of MCP and its error codes stand in one place, `toolgate_wire::mcp`: other code names the constants.
 //! Tests may write them out.
 
-#![expect(
-    clippy::indexing_slicing,
-    clippy::unwrap_used,
-    reason = "a test fails by panicking, also in the functions that its tests share"
-)]
-
-mod source;
-
 use std::collections::BTreeSet;
 
-use source::{File, Source, crates, sources};
+use crate::source::{File, Source, crates, sources};
 
 /// Where the constants are: a crate and a file below its `src`.
 const HOME: (&str, &str) = ("toolgate-wire", "mcp.rs");

@@ -1,12 +1,6 @@
 //! Names and wording: a public type has a name of its own in its crate, and neither names nor comments use words that an
 //! engineer of this field would have to translate. CONTRIBUTING.md says what to write instead.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a test fails by panicking, also in the functions that its tests share"
-)]
-
 use std::{
     collections::BTreeMap,
     fs,
@@ -65,7 +59,7 @@ fn sources() -> Vec<Source> {
                     if file != "tests" {
                         folders.push(path);
                     }
-                } else if file.ends_with(".rs")
+                } else if path.extension().is_some_and(|extension| extension == "rs")
                     && file != "tests.rs"
                     && !file.ends_with("_tests.rs")
                 {
