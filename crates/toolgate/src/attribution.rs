@@ -53,7 +53,7 @@ pub fn of_server(
     object.is_changed().then(|| object.finish())
 }
 
-/// Like [`params`], for all input that a result (`inputRequests`) or an error (`elicitations`) asks for.
+/// Like [`of_server`], for all input that a result (`inputRequests`) or an error (`elicitations`) asks for.
 #[must_use]
 pub fn of_answer(body: &Json, server: &str, is_one_of_several: bool) -> Option<Json> {
     let mut object = body.object()?;

@@ -40,7 +40,7 @@ pub fn line(text: &str) -> Cow<'_, str> {
     Cow::Owned(shown)
 }
 
-/// Like [`line`], for a text of several lines: line breaks and tabs stay.
+/// Like [`line()`], for a text of several lines: line breaks and tabs stay.
 #[must_use]
 pub fn lines(text: &str) -> Cow<'_, str> {
     let stays = |c: char| matches!(c, '\n' | '\t') || !is_deceptive(c);
