@@ -3,7 +3,7 @@
 
 use bytes::Bytes;
 use toolgate::{Code, Executed, Failure};
-use toolgate_wire::{Id, Limits, Refused};
+use toolgate_wire::{Id, Limits, RefusedMessage};
 
 use crate::refusal;
 
@@ -58,7 +58,7 @@ impl Responses {
     }
 
     /// Adds the error for an unreadable message, if its sender may expect a response.
-    pub(crate) fn add_unreadable(&mut self, refused: &Refused) {
+    pub(crate) fn add_unreadable(&mut self, refused: &RefusedMessage) {
         let failure = refusal::unreadable(refused);
         if refusal::expects_response(refused) {
             self.add(refused.id.as_ref(), &refusal::line(refused.id.as_ref(), &failure));

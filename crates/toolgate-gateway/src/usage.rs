@@ -160,12 +160,12 @@ impl fmt::Display for LimitReached {
 #[derive(Debug)]
 pub(crate) struct Usage {
     pub(crate) share: Share,
-    whole: Arc<Whole>,
+    whole: Arc<GatewayUsage>,
     accounts: Mutex<HashMap<Principal, Arc<Account>>>,
 }
 
 #[derive(Debug)]
-struct Whole {
+struct GatewayUsage {
     used: [AtomicUsize; UsageKind::COUNT],
     bounds: [usize; UsageKind::COUNT],
 }
@@ -181,7 +181,7 @@ impl Usage {
             MAX_SUSPENDED_BYTES,
             MAX_REPLAY_BYTES,
         ];
-        let whole = Arc::new(Whole { used: Default::default(), bounds });
+        let whole = Arc::new(GatewayUsage { used: Default::default(), bounds });
         Self { share, whole, accounts: Mutex::default() }
     }
 
@@ -206,7 +206,7 @@ impl Usage {
 pub(crate) struct Account {
     pub(crate) principal: Principal,
     pub(crate) share: Share,
-    whole: Arc<Whole>,
+    whole: Arc<GatewayUsage>,
     used: [AtomicUsize; UsageKind::COUNT],
     /// Limits how many servers start at once for this principal, so that those of others need not wait for all of them.
     pub(crate) starts: Semaphore,
@@ -277,7 +277,7 @@ impl Drop for Reservation {
 
 /// One principal in one namespace.
 #[derive(Debug)]
-pub(crate) struct Member {
+pub(crate) struct PrincipalInNamespace {
     /// The session for requests of 2026-07-28, which have none: all requests of one principal share it.
     pub(crate) session: Arc<Session>,
     pub(crate) account: Arc<Account>,
@@ -288,7 +288,7 @@ pub(crate) struct Member {
     all: Arc<AtomicUsize>,
 }
 
-impl Member {
+impl PrincipalInNamespace {
     pub(crate) fn new(session: Arc<Session>, account: Arc<Account>, all: Arc<AtomicUsize>) -> Self {
         let links = ResourceLinks::default();
         Self { session, account, links, in_flight: AtomicUsize::new(0), all }
@@ -317,7 +317,7 @@ impl Member {
 
 /// The permit of a request in flight. Dropping it ends the request's count.
 #[derive(Debug)]
-pub(crate) struct InFlightPermit(Arc<Member>);
+pub(crate) struct InFlightPermit(Arc<PrincipalInNamespace>);
 
 impl Drop for InFlightPermit {
     fn drop(&mut self) {

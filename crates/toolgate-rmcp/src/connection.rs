@@ -157,7 +157,7 @@ fn take_control(meta: &mut RequestMetaObject) -> Option<Control> {
     if !Control::KEYS.iter().any(|key| meta.contains_key(*key)) {
         return None;
     }
-    let lifted = Json::serialize(meta).ok().and_then(|meta| Control::lift(&meta));
+    let lifted = Json::serialize(meta).ok().and_then(|meta| Control::extract(&meta));
     remove_control(meta);
     Some(lifted.map_or_else(Control::unreadable, |(control, _)| control))
 }

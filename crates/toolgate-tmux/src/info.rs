@@ -249,11 +249,11 @@ impl PaneInfo {
             Err(crate::engine::TmuxError::NoServer) => return Ok(Vec::new()),
             rows => rows?,
         };
-        Self::told(cx, server, &rows).await
+        Self::from_rows(cx, server, &rows).await
     }
 
     /// Panes from rows with [`Self::FIELDS`].
-    pub async fn told(
+    pub async fn from_rows(
         cx: &ToolContext,
         server: &Server,
         rows: &[Row],
@@ -278,7 +278,7 @@ impl PaneInfo {
         rows: &[Row],
         pane: &str,
     ) -> Result<Self, Failure> {
-        let panes = Self::told(cx, server, rows).await?;
+        let panes = Self::from_rows(cx, server, rows).await?;
         panes.into_iter().find(|info| info.pane_id == pane).ok_or_else(|| not_found::pane(pane))
     }
 
@@ -303,7 +303,7 @@ impl PaneInfo {
 
 /// A tmux server.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
-pub struct ServerInfo {
+pub struct TmuxServerInfo {
     /// Whether it answers.
     pub is_alive: bool,
     /// Its name, if it was found by name.

@@ -6,7 +6,7 @@ use crate::error::{Reason, WireError};
 use crate::limits::Limits;
 use crate::mcp::method;
 use crate::message::Message;
-use crate::refused::Refused;
+use crate::refused_message::RefusedMessage;
 use crate::sender::Sender;
 use crate::shape::Shape;
 
@@ -39,11 +39,11 @@ impl Message {
     ///
     /// Either side may send a notification that is in no version of the protocol, so that extensions work. Its name
     /// must begin with `notifications/`, as no request's name does, and consist of letters, digits and `_-./`.
-    pub fn receive(line: Bytes, limits: &Limits, sender: Sender) -> Result<Self, Refused> {
+    pub fn receive(line: Bytes, limits: &Limits, sender: Sender) -> Result<Self, RefusedMessage> {
         let message = Self::parse(line, limits)?;
         match fault(&message, sender) {
             None => Ok(message),
-            Some(reason) => Err(Refused {
+            Some(reason) => Err(RefusedMessage {
                 error: WireError::new(0, reason),
                 id: None,
                 shape_hint: Some(Shape::Notification),

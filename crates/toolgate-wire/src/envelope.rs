@@ -5,7 +5,7 @@ use bytes::Bytes;
 use crate::error::{Reason, WireError};
 use crate::id::Id;
 use crate::json::{Json, Kind};
-use crate::keys::{self, ENVELOPE, Match, SeenKeys, Watched};
+use crate::keys::{self, ENVELOPE, GuardedKeys, Match, SeenKeys};
 use crate::limits::Limits;
 use crate::number::Number;
 use crate::scan::{Member, Scanner, Span, inside_quotes};
@@ -30,7 +30,7 @@ impl EnvelopePart {
     }
 
     /// The watched keys in its value, if it is a body.
-    fn watched(self) -> Option<&'static Watched> {
+    fn watched(self) -> Option<&'static GuardedKeys> {
         match self {
             Self::Params => Some(&keys::PARAMS),
             Self::Result => Some(&keys::RESULT),
@@ -139,7 +139,7 @@ impl Envelope {
         &mut self,
         scanner: &mut Scanner<'_>,
         line: &[u8],
-        watched: &Watched,
+        watched: &GuardedKeys,
     ) -> Result<Span, WireError> {
         let start = scanner.at();
         scanner.open_object()?;
@@ -165,7 +165,7 @@ impl Envelope {
         &mut self,
         scanner: &mut Scanner<'_>,
         line: &'a [u8],
-        (key, watched): (Span, &Watched),
+        (key, watched): (Span, &GuardedKeys),
         seen: &mut SeenKeys<'a>,
     ) -> Result<(Span, bool), WireError> {
         let found = match seen.check(inside_quotes(key.of(line)), watched) {

@@ -35,24 +35,24 @@ fn resembles(key: &str, name: &str) -> bool {
 
 /// The keys of one object that affect decisions: none may occur twice, or in another spelling.
 #[derive(Debug)]
-pub(crate) struct Watched {
+pub(crate) struct GuardedKeys {
     names: &'static [&'static str],
     /// The keys whose values are objects with watched keys of their own.
-    inner: &'static [(&'static str, &'static Watched)],
+    inner: &'static [(&'static str, &'static GuardedKeys)],
     /// Whether no key at all may occur twice: the keys are names that a peer has chosen.
     distinct: bool,
 }
 
-const fn plain(names: &'static [&'static str]) -> Watched {
-    Watched { names, inner: &[], distinct: false }
+const fn plain(names: &'static [&'static str]) -> GuardedKeys {
+    GuardedKeys { names, inner: &[], distinct: false }
 }
 
 /// The envelope, in the order of [`crate::envelope::EnvelopePart`].
-pub(crate) const ENVELOPE: Watched =
+pub(crate) const ENVELOPE: GuardedKeys =
     plain(&["jsonrpc", "id", "method", "params", "result", "error"]);
 
 /// The keys of params that layers, the gateway, clients and servers decide by.
-pub(crate) const PARAMS: Watched = Watched {
+pub(crate) const PARAMS: GuardedKeys = GuardedKeys {
     names: &[
         "name",
         "arguments",
@@ -109,7 +109,7 @@ pub(crate) const PARAMS: Watched = Watched {
     distinct: false,
 };
 
-pub(crate) const RESULT: Watched = Watched {
+pub(crate) const RESULT: GuardedKeys = GuardedKeys {
     names: &[
         "content",
         "isError",
@@ -148,9 +148,9 @@ pub(crate) const RESULT: Watched = Watched {
 };
 
 /// The types of these members are checked, so each must occur once.
-pub(crate) const ERROR: Watched = plain(&["code", "message", "data"]);
+pub(crate) const ERROR: GuardedKeys = plain(&["code", "message", "data"]);
 
-const META: Watched = Watched {
+const META: GuardedKeys = GuardedKeys {
     names: &[
         "progressToken",
         "parent_call_uuid",
@@ -178,11 +178,11 @@ const META: Watched = Watched {
     distinct: false,
 };
 
-const INFO: Watched = plain(&["name", "version"]);
+const INFO: GuardedKeys = plain(&["name", "version"]);
 
-const TASK: Watched = plain(&["taskId", "status", "ttl"]);
+const TASK: GuardedKeys = plain(&["taskId", "status", "ttl"]);
 
-const CAPABILITIES: Watched = Watched {
+const CAPABILITIES: GuardedKeys = GuardedKeys {
     names: &[
         "elicitation",
         "sampling",
@@ -207,9 +207,9 @@ const CAPABILITIES: Watched = Watched {
     distinct: false,
 };
 
-const LIST: Watched = plain(&["listChanged", "subscribe"]);
+const LIST: GuardedKeys = plain(&["listChanged", "subscribe"]);
 
-const CHOSEN: Watched = Watched { names: &[], inner: &[], distinct: true };
+const CHOSEN: GuardedKeys = GuardedKeys { names: &[], inner: &[], distinct: true };
 
 /// The watched key that a spelling matches.
 pub(crate) enum Match {
@@ -220,7 +220,7 @@ pub(crate) enum Match {
     Variant(usize),
 }
 
-impl Watched {
+impl GuardedKeys {
     pub(crate) fn name(&self, index: usize) -> &'static str {
         self.names.get(index).copied().unwrap_or_default()
     }
@@ -301,7 +301,7 @@ impl<'a> SeenKeys<'a> {
     pub(crate) fn check(
         &mut self,
         spelling: &'a [u8],
-        watched: &Watched,
+        watched: &GuardedKeys,
     ) -> Result<Option<usize>, Reason> {
         if watched.distinct && !self.all.insert(unescape(spelling)) {
             return Err(Reason::DuplicateName);

@@ -17,7 +17,7 @@ mod message;
 mod number;
 #[doc(hidden)]
 pub mod properties;
-mod refused;
+mod refused_message;
 mod salvage;
 mod scan;
 mod sender;
@@ -35,7 +35,7 @@ pub use id::Id;
 pub use json::{Json, Kind, Object};
 pub use limits::Limits;
 pub use message::Message;
-pub use refused::Refused;
+pub use refused_message::RefusedMessage;
 pub use salvage::{salvage_id, salvage_shape};
 pub use sender::Sender;
 pub use shape::Shape;

@@ -10,7 +10,7 @@ use crate::id::Id;
 use crate::json::{Json, Object, check_text};
 use crate::keys;
 use crate::limits::Limits;
-use crate::refused::Refused;
+use crate::refused_message::RefusedMessage;
 use crate::scan::{Member, Span, inside_quotes};
 use crate::shape::{MethodText, Shape, fit};
 use crate::single_line::without_breaks;
@@ -37,16 +37,16 @@ pub struct Message {
 impl Message {
     /// Reads one message. Whitespace around it (the newline of its line) is allowed. The message has no line breaks
     /// afterwards: those between tokens become spaces, those at the end are removed.
-    pub fn parse(mut line: Bytes, limits: &Limits) -> Result<Self, Refused> {
+    pub fn parse(mut line: Bytes, limits: &Limits) -> Result<Self, RefusedMessage> {
         let text = match check_text(&line, limits) {
             Ok(text) => text,
-            Err(error) => return Err(Refused::unread(&line, error, limits)),
+            Err(error) => return Err(RefusedMessage::before_envelope(&line, error, limits)),
         };
         let mut found = Envelope::read(&line, text, limits);
         let id = found.id(&line);
         let (shape, method) = match fit(&mut found, &line, id.is_some()) {
             Ok(fitted) => fitted,
-            Err(error) => return Err(Refused::read(&line, error, &found, id)),
+            Err(error) => return Err(RefusedMessage::after_envelope(&line, error, &found, id)),
         };
         let body = match shape {
             Shape::Request | Shape::Notification => EnvelopePart::Params,

@@ -155,7 +155,7 @@ pub fn narrow(
     meta: Option<&Json>,
     meant: impl Fn(&str) -> Option<ToolId>,
 ) -> (Context, Edits) {
-    match meta.and_then(Control::lift) {
+    match meta.and_then(Control::extract) {
         None => (cx, Edits::default()),
         Some((control, rest)) => (narrowing.apply(cx, control, meant), Edits::of_meta(rest)),
     }

@@ -54,7 +54,7 @@ impl Control {
     /// matches no policy, and any `dry_run` value except `false` means a dry run. Data beyond a limit allows no tool,
     /// and `fault` names the limit.
     #[must_use]
-    pub fn lift(meta: &Json) -> Option<(Self, Option<Json>)> {
+    pub fn extract(meta: &Json) -> Option<(Self, Option<Json>)> {
         let mut rest = meta.object()?;
         let parent = rest.remove(PARENT);
         let policy = rest.remove(POLICY);
@@ -230,8 +230,8 @@ mod tests {
 
     use super::*;
 
-    fn lift(text: &'static str) -> Option<(Control, Option<Json>)> {
-        Control::lift(&Json::parse(text, &Limits::default()).unwrap())
+    fn extract(text: &'static str) -> Option<(Control, Option<Json>)> {
+        Control::extract(&Json::parse(text, &Limits::default()).unwrap())
     }
 
     fn covers(control: &Control, tool: &ToolId) -> bool {
@@ -241,8 +241,8 @@ mod tests {
 
     #[test]
     fn control_data_is_lifted_and_the_rest_stays_as_it_was() {
-        assert_eq!(lift(r#"{"progressToken": 1}"#), None);
-        let (control, rest) = lift(
+        assert_eq!(extract(r#"{"progressToken": 1}"#), None);
+        let (control, rest) = extract(
             r#"{"a": 1e5, "policyId":"p","allowedTools":["x","s/y*"],"parent_call_uuid":"u"}"#,
         )
         .unwrap();
@@ -251,12 +251,12 @@ mod tests {
         assert_eq!(control.policies, [Arc::from("p")]);
         let covers = |server: &str, name: &str| covers(&control, &ToolId::new(server, name));
         assert!(covers("any", "x") && covers("s", "yes") && !covers("t", "yes"));
-        assert_eq!(lift(r#"{"policyId":"p"}"#).unwrap().1, None);
+        assert_eq!(extract(r#"{"policyId":"p"}"#).unwrap().1, None);
     }
 
     #[test]
     fn names_that_clients_see_mean_the_tools_behind_them() {
-        let (mut control, _) = lift(r#"{"allowedTools":["seen","gone","s/z"]}"#).unwrap();
+        let (mut control, _) = extract(r#"{"allowedTools":["seen","gone","s/z"]}"#).unwrap();
         control.translate(|name| (name == "seen").then(|| ToolId::new("s", "own")));
         let covers = |server: &str, name: &str| covers(&control, &ToolId::new(server, name));
         assert!(covers("s", "own") && covers("s", "z"));
@@ -269,26 +269,26 @@ mod tests {
         for text in
             [r#"{"allowedTools":"x"}"#, r#"{"allowedTools":null}"#, r#"{"allowedTools":[1]}"#]
         {
-            let (control, _) = lift(text).unwrap();
+            let (control, _) = extract(text).unwrap();
             assert!(!covers(&control, &ToolId::new("s", "x")), "{text}");
         }
-        assert_eq!(lift(r#"{"policyId":7}"#).unwrap().0.policies, [Arc::from("")]);
+        assert_eq!(extract(r#"{"policyId":7}"#).unwrap().0.policies, [Arc::from("")]);
     }
 
     #[test]
     fn a_dry_run_is_whatever_is_not_clearly_none() {
-        let is_dry = |text| lift(text).unwrap().0.dry_run;
+        let is_dry = |text| extract(text).unwrap().0.dry_run;
         assert!(is_dry(r#"{"toolgate/dry_run":true}"#) && is_dry(r#"{"toolgate/dry_run":"no"}"#));
         assert!(!is_dry(r#"{"toolgate/dry_run":false}"#));
-        let (control, rest) = lift(r#"{"toolgate/confirm":"t","x":1}"#).unwrap();
+        let (control, rest) = extract(r#"{"toolgate/confirm":"t","x":1}"#).unwrap();
         assert_eq!(control.confirm.unwrap().as_str(), r#""t""#);
         assert_eq!(rest.unwrap().as_str(), r#"{"x":1}"#);
     }
 
     #[test]
     fn a_nested_call_is_narrowed_by_both() {
-        let (mut child, _) = lift(r#"{"allowedTools":["*"]}"#).unwrap();
-        let (parent, _) = lift(r#"{"allowedTools":["x"],"policyId":"p"}"#).unwrap();
+        let (mut child, _) = extract(r#"{"allowedTools":["*"]}"#).unwrap();
+        let (parent, _) = extract(r#"{"allowedTools":["x"],"policyId":"p"}"#).unwrap();
         child.inherit(&parent);
         let tool = ToolId::new("s", "y");
         assert!(!covers(&child, &tool));
@@ -307,7 +307,7 @@ mod tests {
             (serde_json::json!({"allowedTools": ["x"], "parent_call_uuid": long}), "256 bytes"),
             (serde_json::json!({"toolgate/confirm": "x".repeat(5000)}), "4096 bytes"),
         ] {
-            let (control, _) = Control::lift(&Json::value(&meta)).unwrap();
+            let (control, _) = Control::extract(&Json::value(&meta)).unwrap();
             let fault = control.fault.clone().unwrap_or_default();
             assert!(fault.contains(bound), "{bound}: {fault}");
             assert!(!covers(&control, &ToolId::new("s", "x")), "{bound}");
@@ -315,18 +315,18 @@ mod tests {
         }
         let most: Vec<String> = (0..1000).map(|n| format!("{n:0256}")).collect();
         let (control, _) =
-            Control::lift(&Json::value(&serde_json::json!({"allowedTools": most}))).unwrap();
+            Control::extract(&Json::value(&serde_json::json!({"allowedTools": most}))).unwrap();
         assert!(control.fault.is_none() && covers(&control, &ToolId::new("s", &*most[7])));
     }
 
     #[test]
     fn what_is_inherited_is_bounded_and_the_same_counts_once() {
-        let (parent, _) = lift(r#"{"allowedTools":["x"],"policyId":"p"}"#).unwrap();
+        let (parent, _) = extract(r#"{"allowedTools":["x"],"policyId":"p"}"#).unwrap();
         let mut child = parent.clone();
         (0..100).for_each(|_| child.inherit(&parent));
         assert_eq!((child.policies.len(), child.allowed.len()), (1, 1));
         for _ in 0..100 {
-            let (other, _) = lift(r#"{"allowedTools":["x"]}"#).unwrap();
+            let (other, _) = extract(r#"{"allowedTools":["x"]}"#).unwrap();
             child.inherit(&other);
         }
         assert!(child.fault.unwrap().contains("more than 16 lists"));
@@ -337,7 +337,7 @@ mod tests {
     fn patterns_take_a_bounded_number_of_steps() {
         let globs: Vec<String> = (0..1000).map(|n| format!("*a*b*{n}")).collect();
         let (control, _) =
-            Control::lift(&Json::value(&serde_json::json!({"allowedTools": globs}))).unwrap();
+            Control::extract(&Json::value(&serde_json::json!({"allowedTools": globs}))).unwrap();
         let mut steps = Steps::default();
         let tools = (0..100_000).map(|n| ToolId::new("s", format!("{}{n}", "ab".repeat(20))));
         let undecided = tools.map(|tool| control.allowed[0].covers(&tool, &mut steps));

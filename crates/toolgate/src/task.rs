@@ -30,10 +30,10 @@ pub struct TaskOf {
 
 /// The tools of tasks, by principal, server and the server's task id. Clones share the table.
 #[derive(Clone, Default)]
-pub struct Tasks(Arc<Mutex<Known>>);
+pub struct Tasks(Arc<Mutex<TaskTable>>);
 
 #[derive(Default)]
-struct Known {
+struct TaskTable {
     /// `None` if two tools had a task with this id.
     tools: HashMap<Arc<str>, Option<Arc<Tool>>>,
     order: VecDeque<Arc<str>>,

@@ -19,7 +19,7 @@ use clap::{Args, ValueEnum, builder::PossibleValuesParser};
 use toolgate::Selector;
 use toolgate_store::{CallRecord, Cursor, Filter, Store};
 
-use self::{export::Export, since::Since, style::Style, table::Table};
+use self::{export::Export, since::SinceTime, style::Style, table::Table};
 use crate::{chain_args::state_folder, config_file};
 
 /// Show the call log: tools, callers, outcomes
@@ -64,7 +64,7 @@ pub(crate) struct Log {
 
     /// Show only calls since this time: 30m, 2h, 7d, today, 12:30, 2026-01-31, 2026-01-31T12:00:00Z
     #[arg(long, value_name = "WHEN")]
-    since: Option<Since>,
+    since: Option<SinceTime>,
 
     /// Show at most this many calls [default: 50 as a table, otherwise all]
     #[arg(short = 'n', long = "lines", value_name = "N")]
@@ -194,7 +194,7 @@ impl Log {
             outcomes: self.outcome.clone(),
             failed: self.failed,
             principal: self.principal.clone(),
-            since_us: self.since.map(Since::as_microsecond),
+            since_us: self.since.map(SinceTime::as_microsecond),
             ..Filter::default()
         }
     }

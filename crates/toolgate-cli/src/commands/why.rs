@@ -204,7 +204,7 @@ impl Why {
         }
         let mut cx = Context::new(Arc::new(session));
         if let Some(text) = &self.meta
-            && let Some((control, _)) = Control::lift(&object(text, "--meta")?)
+            && let Some((control, _)) = Control::extract(&object(text, "--meta")?)
         {
             cx = namespace.narrowed(cx, control);
         }

@@ -28,7 +28,7 @@ pub(super) fn modern_version(message: &Message) -> Option<String> {
 }
 
 /// The version that the gateway chose in its response to `initialize`.
-pub(super) fn negotiated(response: &Message) -> Option<HeaderValue> {
+pub(super) fn negotiated_version(response: &Message) -> Option<HeaderValue> {
     let version = response.member("protocolVersion")?;
     HeaderValue::from_str(&Json::text(&version)?).ok()
 }

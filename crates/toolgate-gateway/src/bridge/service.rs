@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{
     refusal,
-    transports::line_front::{Batch, ClientMessage, LineRequest, LineService, Started},
+    transports::line_front::{Batch, ClientMessage, LineRequest, LineResponse, LineService},
 };
 
 /// How long the gateway may take to accept a notification. The client's next messages wait meanwhile.
@@ -122,15 +122,15 @@ impl LineService for BridgeService {
     async fn start(
         self: &Arc<Self>,
         request: LineRequest,
-    ) -> Started<impl Future<Output = Option<Bytes>> + Send + 'static> {
+    ) -> LineResponse<impl Future<Output = Option<Bytes>> + Send + 'static> {
         let LineRequest { message, cancel } = request;
-        let Some(id) = message.id().cloned() else { return Started::Done(None) };
+        let Some(id) = message.id().cloned() else { return LineResponse::Ready(None) };
         if message.method() == method::INITIALIZE {
             // The messages after `initialize` belong to the session: they wait until it is open.
-            return Started::Done(Some(line(&id, self.initialize(message).await)));
+            return LineResponse::Ready(Some(line(&id, self.initialize(message).await)));
         }
         let service = Arc::clone(self);
-        Started::Running(async move {
+        LineResponse::Pending(async move {
             let response = cancel.run_until_cancelled(service.exchange(&message)).await;
             response.map(|response| line(&id, response))
         })

@@ -12,7 +12,7 @@ use toolgate_wire::{Message, Shape};
 
 use super::{
     failures,
-    headers::{BridgeHeaders, SESSION, VERSION, negotiated},
+    headers::{BridgeHeaders, SESSION, VERSION, negotiated_version},
     link::Link,
 };
 use crate::{batch, http_client::HttpResponse};
@@ -34,7 +34,7 @@ pub(super) struct BridgeSession {
 /// The session, and the client's messages that opened it.
 #[derive(Debug, Default)]
 struct BridgeState {
-    agreed: Option<Agreed>,
+    negotiated: Option<NegotiatedSession>,
     /// The number of sessions opened so far.
     number: u64,
     initialize: Option<Message>,
@@ -43,12 +43,12 @@ struct BridgeState {
 
 /// The session's id and version from the response to `initialize`.
 #[derive(Debug)]
-struct Agreed {
+struct NegotiatedSession {
     id: Option<HeaderValue>,
     version: HeaderValue,
 }
 
-impl Agreed {
+impl NegotiatedSession {
     fn headers(&self) -> BridgeHeaders {
         let id = self.id.clone().map(|id| (SESSION, id));
         [(VERSION, self.version.clone())].into_iter().chain(id).collect()
@@ -69,19 +69,20 @@ impl BridgeSession {
     /// so that the gateway cannot lose the session.
     pub(super) fn headers(&self) -> (BridgeHeaders, Option<u64>) {
         let state = self.state();
-        let Some(agreed) = &state.agreed else { return (Vec::new(), None) };
-        (agreed.headers(), agreed.id.is_some().then_some(state.number))
+        let Some(negotiated) = &state.negotiated else { return (Vec::new(), None) };
+        (negotiated.headers(), negotiated.id.is_some().then_some(state.number))
     }
 
     /// Whether the client has opened a session.
     pub(super) fn is_open(&self) -> bool {
-        self.state().agreed.is_some()
+        self.state().negotiated.is_some()
     }
 
     /// Whether the session's version has batches.
     pub(super) fn takes_batches(&self) -> bool {
         let state = self.state();
-        let version = state.agreed.as_ref().and_then(|agreed| agreed.version.to_str().ok());
+        let version =
+            state.negotiated.as_ref().and_then(|negotiated| negotiated.version.to_str().ok());
         batch::are_allowed(version)
     }
 
@@ -89,10 +90,10 @@ impl BridgeSession {
     pub(super) async fn initialize(&self, message: Message) -> Result<Message, Failure> {
         // If the client initializes again, its previous session ends.
         self.end().await;
-        let (response, agreed) = self.agree(&message).await?;
-        if agreed.is_some() {
+        let (response, negotiated) = self.post_initialize(&message).await?;
+        if negotiated.is_some() {
             let mut state = self.state();
-            state.agreed = agreed;
+            state.negotiated = negotiated;
             state.number += 1;
             state.initialize = Some(message);
         }
@@ -104,8 +105,11 @@ impl BridgeSession {
         self.state().initialized = Some(line.clone());
     }
 
-    /// Posts `initialize`. The result has no `Agreed` if the gateway refuses.
-    async fn agree(&self, initialize: &Message) -> Result<(Message, Option<Agreed>), Failure> {
+    /// Sends `initialize`. The second value is `None` if the gateway refuses the session.
+    async fn post_initialize(
+        &self,
+        initialize: &Message,
+    ) -> Result<(Message, Option<NegotiatedSession>), Failure> {
         let Some(id) = initialize.id() else {
             return Err(Failure::internal("a request without an id"));
         };
@@ -115,11 +119,11 @@ impl BridgeSession {
         if response.shape() != Shape::Response {
             return Ok((response, None));
         }
-        let version = negotiated(&response).ok_or_else(|| {
+        let version = negotiated_version(&response).ok_or_else(|| {
             let what = "an answer to initialize that names no version";
             failures::nonsense(&self.link.url, what)
         })?;
-        Ok((response, Some(Agreed { id: session, version })))
+        Ok((response, Some(NegotiatedSession { id: session, version })))
     }
 
     /// Posts a message or a batch, and returns the response with the headers that were sent. If the gateway has lost
@@ -159,15 +163,15 @@ impl BridgeSession {
                 .suggest("restart the client, so that it initializes again")
         };
         let initialize = initialize.ok_or_else(|| gone("it was never initialized"))?;
-        let (_, agreed) = self.agree(&initialize).await?;
-        let agreed = agreed.ok_or_else(|| gone("it refused initialize"))?;
+        let (_, negotiated) = self.post_initialize(&initialize).await?;
+        let negotiated = negotiated.ok_or_else(|| gone("it refused initialize"))?;
         if let Some(initialized) = initialized {
-            self.link.post(&agreed.headers(), initialized).await?;
+            self.link.post(&negotiated.headers(), initialized).await?;
         }
         // Other requests use the new session from here on.
         let number = {
             let mut state = self.state();
-            state.agreed = Some(agreed);
+            state.negotiated = Some(negotiated);
             state.number += 1;
             state.number
         };
@@ -178,13 +182,15 @@ impl BridgeSession {
 
     /// Ends the session with the gateway.
     pub(super) async fn end(&self) {
-        let agreed = {
+        let negotiated = {
             let mut state = self.state();
             state.initialized = None;
-            state.agreed.take()
+            state.negotiated.take()
         };
-        let Some(agreed) = agreed.filter(|agreed| agreed.id.is_some()) else { return };
-        let headers = agreed.headers();
+        let Some(negotiated) = negotiated.filter(|negotiated| negotiated.id.is_some()) else {
+            return;
+        };
+        let headers = negotiated.headers();
         let ending = self.link.gateway.send(Method::DELETE, None, &headers, Bytes::new());
         if !matches!(timeout(END_TIMEOUT, ending).await, Ok(Ok(_))) {
             tracing::debug!("the session could not be ended");

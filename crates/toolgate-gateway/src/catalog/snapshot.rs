@@ -468,7 +468,7 @@ impl Snapshot {
     /// The servers with this capability, in order.
     pub(crate) fn servers_with(&self, capability: &str) -> impl Iterator<Item = &Arc<Server>> {
         let has = move |offered: &&ServerListing| {
-            offered.manifest.as_ref().is_some_and(|manifest| manifest.offer.has(capability))
+            offered.manifest.as_ref().is_some_and(|manifest| manifest.server_info.has(capability))
         };
         self.offered.iter().filter(has).map(|offered| &offered.server)
     }
@@ -531,7 +531,7 @@ impl ListedTool {
 fn callable(offered: &ServerListing) -> Vec<ListedTool> {
     let Some(manifest) = &offered.manifest else { return Vec::new() };
     let server = &offered.server;
-    let checks_headers = manifest.offer.era == Era::Modern
+    let checks_headers = manifest.server_info.era == Era::Modern
         && server.config.url.is_some()
         && server.config.transport != HttpTransport::Sse;
     let mut seen = HashSet::new();

@@ -16,9 +16,9 @@ use crate::{
     log_level::LogLevel,
     upstream::{
         handshake::own_version,
-        server::{SESSIONLESS, SessionKey},
+        server::{ConnectionOwner, OwnerKey},
     },
-    usage::Member,
+    usage::PrincipalInNamespace,
 };
 use crate::{hops::Hops, implementation_info::ourselves};
 
@@ -27,7 +27,7 @@ use crate::{hops::Hops, implementation_info::ourselves};
 pub(crate) struct Caller {
     pub(crate) session: Arc<Session>,
     /// The principal in this namespace.
-    pub(crate) member: Arc<Member>,
+    pub(crate) member: Arc<PrincipalInNamespace>,
     pub(crate) transport: Transport,
     pub(crate) speaks: CallerProtocol,
     /// The gateways that the request has passed.
@@ -189,9 +189,9 @@ impl Caller {
         }
     }
 
-    /// The key of private connections to servers: one for each legacy session; for 2026-07-28, one for all requests of the
+    /// The owner of connections to servers whose sharing is `session`: one for each legacy session; for 2026-07-28, one for all requests of the
     /// same principal, client and capabilities.
-    pub(crate) fn owner(&self) -> SessionKey {
+    pub(crate) fn owner(&self) -> ConnectionOwner {
         match &self.speaks {
             CallerProtocol::Legacy(session) => session.owner(),
             // The key does not depend on the HTTP connection, because clients open several connections and close idle
@@ -199,13 +199,11 @@ impl Caller {
             CallerProtocol::Modern(said) => {
                 let (session, abilities) = (&self.session, self.abilities());
                 let (number, client) = (abilities.number(), said.client_digest());
-                let key = format!(
-                    "{SESSIONLESS}{} {} {number} {client:016x}",
-                    session.namespace, session.principal
-                );
+                let (namespace, principal) = (&session.namespace, &session.principal);
+                let clients = format!("{namespace} {principal} {number} {client:016x}").into();
                 let info = said.info.as_ref().filter(|info| info.object().is_some());
-                SessionKey {
-                    key: key.into(),
+                ConnectionOwner {
+                    key: OwnerKey::Sessionless { clients, lease: 0 },
                     capabilities: abilities.capabilities(),
                     info: info.map_or_else(ourselves, Json::owned),
                     version: own_version(),

@@ -88,7 +88,7 @@ impl ClientRequests {
     }
 
     /// Delivers a response if it belongs to the gateway, even if it comes too late. `false` if it belongs to the server.
-    pub(crate) fn is_ours(&self, message: &Message) -> bool {
+    pub(crate) fn take_own_response(&self, message: &Message) -> bool {
         self.deliver(message) || message.id().is_some_and(|id| self.has(id))
     }
 

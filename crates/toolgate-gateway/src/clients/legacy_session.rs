@@ -21,8 +21,11 @@ use super::{
     replay::ReplayBuffer,
 };
 use crate::{
-    capabilities::ClientCapabilities, hops::Hops, log_level::LogLevel,
-    upstream::server::SessionKey, usage::Member,
+    capabilities::ClientCapabilities,
+    hops::Hops,
+    log_level::LogLevel,
+    upstream::server::{ConnectionOwner, OwnerKey},
+    usage::PrincipalInNamespace,
 };
 
 /// The client has not set a log level.
@@ -32,7 +35,7 @@ const NO_LEVEL: u8 = u8::MAX;
 #[derive(Debug)]
 pub(crate) struct LegacySession {
     pub(crate) session: Arc<Session>,
-    pub(crate) member: Arc<Member>,
+    pub(crate) member: Arc<PrincipalInNamespace>,
     pub(crate) version: Arc<str>,
     pub(crate) capabilities: Json,
     pub(crate) info_text: Json,
@@ -57,7 +60,7 @@ pub(crate) struct LegacySession {
 impl LegacySession {
     pub(crate) fn new(
         session: Arc<Session>,
-        member: Arc<Member>,
+        member: Arc<PrincipalInNamespace>,
         version: Arc<str>,
         capabilities: Json,
         info_text: Json,
@@ -88,9 +91,9 @@ impl LegacySession {
     }
 
     /// The key of connections to servers that belong to this session.
-    pub(crate) fn owner(&self) -> SessionKey {
-        SessionKey {
-            key: Arc::clone(&self.session.id),
+    pub(crate) fn owner(&self) -> ConnectionOwner {
+        ConnectionOwner {
+            key: OwnerKey::Session(Arc::clone(&self.session.id)),
             capabilities: self.capabilities.clone(),
             info: self.info_text.clone(),
             version: Arc::clone(&self.version),

@@ -15,7 +15,11 @@ use toolgate_wire::{
     notification,
 };
 
-use crate::upstream::{events::ListKind, server::Server, subscription_guard::SubscriptionGuard};
+use crate::upstream::{
+    events::ListKind,
+    server::{OwnerKey, Server},
+    subscription_guard::SubscriptionGuard,
+};
 
 /// The number of messages that may wait. Beyond that, the oldest are dropped.
 const MAX_MESSAGES: usize = 256;
@@ -47,21 +51,19 @@ pub(crate) struct NotificationFilter {
     /// The id of the `subscriptions/listen` request (2026-07-28), to put into each notification.
     pub(crate) subscription: Option<Id>,
     /// The key of the upstream connections that belong to this client alone.
-    pub(crate) owner: Option<Arc<str>>,
+    pub(crate) owner: Option<OwnerKey>,
 }
 
 impl NotificationFilter {
     /// All list changes, for a session.
     pub(crate) fn everything(session: &Arc<str>) -> Self {
-        let owner = Some(Arc::clone(session));
+        let owner = Some(OwnerKey::Session(Arc::clone(session)));
         Self { tools: true, prompts: true, resources: true, subscription: None, owner }
     }
 
-    /// Whether an upstream connection belongs to this client alone. One request of several clients may have its own:
-    /// `KEY #2`.
-    fn owns(&self, connection: &str) -> bool {
-        let rest = self.owner.as_ref().and_then(|owner| connection.strip_prefix(&**owner));
-        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(" #"))
+    /// Whether an upstream connection belongs to this client alone.
+    fn owns(&self, connection: &OwnerKey) -> bool {
+        self.owner.as_ref().is_some_and(|owner| owner.has_same_clients(connection))
     }
 
     fn wants(&self, kind: ListKind) -> bool {
@@ -124,7 +126,7 @@ impl NotificationQueue {
     }
 
     /// Queues an update of a server's resource, if the client has subscribed to the resource or to a parent of it.
-    pub(crate) fn updated_at(&self, server: &Server, owner: Option<&str>, uri: &Arc<str>) {
+    pub(crate) fn updated_at(&self, server: &Server, owner: Option<&OwnerKey>, uri: &Arc<str>) {
         let wants = any_prefix(&self.subscribed(), uri, |known| {
             known.iter().any(|one| one.covers(server, owner, uri))
         });
@@ -150,7 +152,7 @@ impl NotificationQueue {
     }
 
     /// Queues a list change that an upstream connection of this owner announced.
-    pub(crate) fn changed_at(&self, owner: &str, kind: ListKind) {
+    pub(crate) fn changed_at(&self, owner: &OwnerKey, kind: ListKind) {
         if self.wanted.owns(owner) {
             self.changed(kind);
         }

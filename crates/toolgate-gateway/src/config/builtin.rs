@@ -15,7 +15,7 @@ pub struct BuiltinTable {
 
 /// The file, of which only the table `[tmux]` is read.
 #[derive(Deserialize)]
-struct Only<T> {
+struct TmuxTableOfFile<T> {
     #[serde(default = "Option::default", rename = "tmux")]
     _tmux: Option<T>,
 }
@@ -25,7 +25,7 @@ impl BuiltinTable {
     #[must_use]
     pub fn of<T: DeserializeOwned + JsonSchema>() -> Self {
         Self {
-            check: |text| toml::from_str::<Only<T>>(text).map(drop),
+            check: |text| toml::from_str::<TmuxTableOfFile<T>>(text).map(drop),
             schema: SchemaGenerator::subschema_for::<Option<T>>,
         }
     }

@@ -60,8 +60,8 @@ impl ConfigWatch {
     /// Waits until the file has changed and has then been unchanged for `SETTLE_TIME`. Cancel safe.
     pub async fn changed(&self) {
         self.changed.notified().await;
-        // If this future is dropped during the settle time, `Unread` restores the notification.
-        let unread = Unread(&self.changed);
+        // If this future is dropped during the settle time, `NotifyAgain` restores the notification.
+        let unread = NotifyAgain(&self.changed);
         while tokio::time::timeout(SETTLE_TIME, self.changed.notified()).await.is_ok() {}
         std::mem::forget(unread);
         // The path may lead to another folder now. The new watch begins before the caller reads the file, so that no
@@ -85,9 +85,9 @@ impl ConfigWatch {
 }
 
 /// A change that was noticed and not yet reported to the caller. Dropped, it notifies again.
-struct Unread<'a>(&'a Notify);
+struct NotifyAgain<'a>(&'a Notify);
 
-impl Drop for Unread<'_> {
+impl Drop for NotifyAgain<'_> {
     fn drop(&mut self) {
         self.0.notify_one();
     }

@@ -18,7 +18,7 @@ use crate::{
     clients::legacy_session::LegacySession,
     hops::Hops,
     implementation_info::ourselves,
-    usage::Member,
+    usage::PrincipalInNamespace,
 };
 
 /// The maximum size of the servers' joined instructions.
@@ -32,7 +32,7 @@ pub(crate) async fn initialize(
     namespace: &Namespace,
     message: &Message,
     session: Session,
-    member: Arc<Member>,
+    member: Arc<PrincipalInNamespace>,
     hops: Option<Hops>,
 ) -> Result<(Json, LegacySession), String> {
     let said = ["capabilities", "clientInfo"].into_iter().filter_map(|name| message.member(name));
@@ -149,9 +149,11 @@ fn capabilities(snapshot: &Snapshot, to: Era, namespace: &Namespace) -> Json {
     }
     // The task methods of 2025-11-25 do not name a server, so only a namespace with one server can offer them.
     let only = snapshot.offered.first().filter(|_| !namespace.tells_tasks_apart());
-    let offer = only.and_then(|offered| offered.manifest.as_ref()).map(|manifest| &manifest.offer);
-    if let Some(offer) = offer.filter(|offer| offer.era == to && to == Era::Legacy)
-        && let Some(tasks) = offer.capabilities.get("tasks")
+    let server_info =
+        only.and_then(|offered| offered.manifest.as_ref()).map(|manifest| &manifest.server_info);
+    if let Some(server_info) =
+        server_info.filter(|server_info| server_info.era == to && to == Era::Legacy)
+        && let Some(tasks) = server_info.capabilities.get("tasks")
     {
         all.set("tasks", tasks);
     }
@@ -162,8 +164,8 @@ fn capabilities(snapshot: &Snapshot, to: Era, namespace: &Namespace) -> Json {
 fn announced(offered: &ServerListing, to: Era) -> Option<Json> {
     // `discover_legacy` changes the manifest without a new snapshot.
     let manifest = offered.server.manifest().or_else(|| offered.manifest.clone())?;
-    let offer = &manifest.offer;
-    Some(offer.announced_to(to).unwrap_or(&offer.capabilities).clone())
+    let server_info = &manifest.server_info;
+    Some(server_info.announced_to(to).unwrap_or(&server_info.capabilities).clone())
 }
 
 /// Whether some server has tools, or has not listed yet.
@@ -171,7 +173,7 @@ fn has_tools(snapshot: &Snapshot) -> bool {
     let offered = &snapshot.offered;
     let has = |offered: &ServerListing| {
         let manifest = offered.manifest.as_ref();
-        manifest.is_none_or(|m| m.offer.has("tools") || !m.tools.entries.is_empty())
+        manifest.is_none_or(|m| m.server_info.has("tools") || !m.tools.entries.is_empty())
     };
     offered.is_empty() || offered.iter().any(has)
 }
@@ -180,8 +182,8 @@ fn has_tools(snapshot: &Snapshot) -> bool {
 fn joined(snapshot: &Snapshot, name: &str, to: Era) -> Object {
     let mut joined = Object::new();
     for manifest in snapshot.offered.iter().filter_map(|offered| offered.manifest.as_ref()) {
-        let said = manifest.offer.capabilities.get(name).and_then(|json| json.object());
-        let said = said.filter(|_| manifest.offer.era == to);
+        let said = manifest.server_info.capabilities.get(name).and_then(|json| json.object());
+        let said = said.filter(|_| manifest.server_info.era == to);
         for (key, value) in said.iter().flat_map(Object::iter) {
             if !joined.contains(&key) {
                 joined.set(&key, value);
@@ -198,7 +200,7 @@ fn instructions(snapshot: &Snapshot) -> Option<String> {
         .iter()
         .filter_map(|offered| {
             let manifest = offered.manifest.as_ref()?;
-            Some((&*offered.server.name, manifest.offer.instructions.clone()?))
+            Some((&*offered.server.name, manifest.server_info.instructions.clone()?))
         })
         .collect();
     let mut text = match &*said {

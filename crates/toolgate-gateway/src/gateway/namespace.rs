@@ -29,7 +29,7 @@ use crate::{
     config::{ListingStyle, Prefix},
     records::store_records::SeenTools,
     upstream::{events::ListKind, server::Server},
-    usage::{Member, Usage},
+    usage::{PrincipalInNamespace, Usage},
 };
 
 /// How long a list waits for servers whose listing is unknown.
@@ -133,7 +133,7 @@ pub(crate) struct Namespace {
     generation: AtomicU64,
     listeners: Mutex<Vec<Weak<NotificationQueue>>>,
     usage: Arc<Usage>,
-    members: RwLock<HashMap<Principal, Arc<Member>>>,
+    members: RwLock<HashMap<Principal, Arc<PrincipalInNamespace>>>,
     pub(crate) narrowing: Narrowing,
     in_flight: Arc<AtomicUsize>,
     quarantine: Option<Arc<Quarantine>>,
@@ -471,7 +471,7 @@ impl Namespace {
     }
 
     /// The state of a principal in this namespace.
-    pub(crate) fn member(&self, principal: &Principal) -> Arc<Member> {
+    pub(crate) fn member(&self, principal: &Principal) -> Arc<PrincipalInNamespace> {
         let known = self.members.read();
         if let Some(member) = known.get(principal) {
             return Arc::clone(member);
@@ -485,7 +485,11 @@ impl Namespace {
                 principal: principal.clone(),
             };
             let account = self.usage.account(principal);
-            Arc::new(Member::new(session.into(), account, Arc::clone(&self.in_flight)))
+            Arc::new(PrincipalInNamespace::new(
+                session.into(),
+                account,
+                Arc::clone(&self.in_flight),
+            ))
         });
         Arc::clone(member)
     }

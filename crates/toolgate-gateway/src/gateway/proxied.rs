@@ -173,7 +173,7 @@ pub(super) async fn task(gateway: &Gateway, incoming: &IncomingRequest) -> JsonR
         let is_shared = incoming.namespace.has_principals();
         return if is_shared { unknown(incoming) } else { to_only_server(gateway, incoming).await };
     };
-    let Some((server, own)) = tasks::inward(gateway, incoming, &id) else {
+    let Some((server, own)) = tasks::server_of(gateway, incoming, &id) else {
         return JsonRpcResponse::refused(
             Some(incoming.id()),
             code::INVALID_PARAMS,

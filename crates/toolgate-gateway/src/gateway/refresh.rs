@@ -31,7 +31,7 @@ impl Gateway {
         let mut next: Option<Duration> = None;
         for server in self.servers() {
             // A private server is refreshed when a client lists: no process is started without a client.
-            let ttl = self.cache_ttl(server).filter(|_| !server.is_private());
+            let ttl = self.cache_ttl(server).filter(|_| !server.is_per_session());
             let Some(ttl) = ttl else { continue };
             let age = server.last_listed().map_or(Duration::ZERO, |listed| listed.elapsed());
             if age >= ttl {
@@ -45,7 +45,7 @@ impl Gateway {
 
     /// Called when a client lists: refreshes the private servers whose lists have expired or failed.
     pub(super) fn refresh_private(&self, servers: &[Arc<Server>]) {
-        for server in servers.iter().filter(|server| server.is_private()) {
+        for server in servers.iter().filter(|server| server.is_per_session()) {
             let failed =
                 server.manifest().is_some_and(|manifest| manifest.failures().next().is_some());
             let retry = failed.then_some(RETRY_INTERVAL);

@@ -358,7 +358,9 @@ impl RunningGateway {
                     state: state.to_owned(),
                     why,
                     tools: manifest.as_ref().map(|manifest| manifest.tools.entries.len()),
-                    protocol: manifest.as_ref().map(|manifest| manifest.offer.version.to_string()),
+                    protocol: manifest
+                        .as_ref()
+                        .map(|manifest| manifest.server_info.version.to_string()),
                 }
             })
             .collect();
@@ -541,7 +543,7 @@ async fn pass_on(session: &Arc<LegacySession>, namespace: &Namespace, message: &
             | method::NOTIFICATIONS_PROGRESS
             | method::NOTIFICATIONS_TASKS_STATUS
     );
-    let concerned = namespace.servers.iter().filter(|server| server.is_private() || is_only);
+    let concerned = namespace.servers.iter().filter(|server| server.is_per_session() || is_only);
     let mut deliveries = Vec::new();
     for server in concerned.filter(|server| is_vendors || server.takes_legacy()) {
         // Counts as a request, so that the number of notifications waiting for a slow server is limited.
@@ -552,7 +554,7 @@ async fn pass_on(session: &Arc<LegacySession>, namespace: &Namespace, message: &
         let (server, owner) = (Arc::clone(server), session.owner());
         let line = message.line().clone();
         deliveries.push(server.deps.control.clone().spawn(async move {
-            let owner = server.is_private().then_some(owner);
+            let owner = server.is_per_session().then_some(owner);
             if let Ok(connection) = server.connection_for(owner.as_ref(), Era::Legacy).await
                 && (is_vendors || connection.era() == Era::Legacy)
             {

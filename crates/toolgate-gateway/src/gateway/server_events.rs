@@ -23,13 +23,16 @@ use crate::{
     question_attribution::attributed,
     upstream::{
         events::{ListKind, ReplyTo},
-        server::{Server, ServerEvents},
+        server::{OwnerKey, Server, ServerEvents},
     },
 };
 
 impl Gateway {
-    fn owner(&self, key: Option<&str>) -> Option<Arc<LegacySession>> {
-        self.sessions.by_id(key?)
+    fn session_of(&self, owner: Option<&OwnerKey>) -> Option<Arc<LegacySession>> {
+        match owner? {
+            OwnerKey::Session(id) => self.sessions.by_id(id),
+            OwnerKey::Sessionless { .. } => None,
+        }
     }
 }
 
@@ -41,13 +44,18 @@ impl ServerEvents for Gateway {
         }
     }
 
-    fn on_list_changed_for(&self, server: &Arc<Server>, owner: &str, kind: ListKind) {
+    fn on_list_changed_for(&self, server: &Arc<Server>, owner: &OwnerKey, kind: ListKind) {
         for namespace in self.namespaces().filter(|namespace| namespace.has(server)) {
             namespace.notify(|queue| queue.changed_at(owner, kind));
         }
     }
 
-    fn on_resource_updated(&self, server: &Arc<Server>, owner: Option<&str>, message: &Message) {
+    fn on_resource_updated(
+        &self,
+        server: &Arc<Server>,
+        owner: Option<&OwnerKey>,
+        message: &Message,
+    ) {
         let uri = message.member("uri");
         let Some(uri) = uri.as_ref().and_then(Json::text) else { return };
         let uri: Arc<str> = uri.as_ref().into();
@@ -56,8 +64,8 @@ impl ServerEvents for Gateway {
         }
     }
 
-    fn on_notification(&self, server: &Arc<Server>, owner: Option<&str>, message: &Message) {
-        if let Some(session) = self.owner(owner) {
+    fn on_notification(&self, server: &Arc<Server>, owner: Option<&OwnerKey>, message: &Message) {
+        if let Some(session) = self.session_of(owner) {
             if message.method() != method::NOTIFICATIONS_MESSAGE
                 || session.wants_log(LogLevel::of(message))
             {
@@ -96,11 +104,11 @@ impl ServerEvents for Gateway {
     fn on_request(
         &self,
         server: &Arc<Server>,
-        owner: Option<&str>,
+        owner: Option<&OwnerKey>,
         message: Message,
         reply: ReplyTo,
     ) -> bool {
-        let Some(session) = self.owner(owner) else { return false };
+        let Some(session) = self.session_of(owner) else { return false };
         let namespace = self.namespace(&session.session.namespace);
         let is_one_of_several = namespace.is_none_or(|namespace| namespace.servers.len() > 1);
         let message = attributed(message, &server.name, is_one_of_several);

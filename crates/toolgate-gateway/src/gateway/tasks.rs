@@ -14,7 +14,7 @@ use crate::{ids::hex, upstream::server::Server};
 const MARK: &str = "tgt1.";
 
 /// The outcome of a call with the task id that clients see.
-pub(super) fn outward(
+pub(super) fn with_client_id(
     gateway: &Gateway,
     incoming: &IncomingRequest,
     server: &Arc<Server>,
@@ -81,7 +81,7 @@ fn seal(gateway: &Gateway, incoming: &IncomingRequest, server: &str, own: &str) 
 }
 
 /// The server of a task, and the server's own id of it. `None` if the id is unknown or belongs to another principal.
-pub(super) fn inward(
+pub(super) fn server_of(
     gateway: &Gateway,
     incoming: &IncomingRequest,
     name: &str,

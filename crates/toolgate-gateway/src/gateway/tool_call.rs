@@ -154,7 +154,7 @@ async fn run(
         ..UpstreamCall::new(gateway, incoming, chain, target.server, name, edits)
     };
     let outcome = admitted.run(chain, &end).await;
-    tasks::outward(gateway, incoming, target.server, outcome)
+    tasks::with_client_id(gateway, incoming, target.server, outcome)
 }
 
 /// The context of a request with its control data applied, and the edits that remove control data from the request.

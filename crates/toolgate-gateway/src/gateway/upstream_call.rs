@@ -205,7 +205,7 @@ impl UpstreamCall<'_> {
         arguments: Option<&Json>,
         round: Option<&InputRound>,
     ) -> Result<(Arc<Connection>, InFlightRequest), Failure> {
-        let mut owner = self.server.is_private().then(|| self.caller.owner());
+        let mut owner = self.server.is_per_session().then(|| self.caller.owner());
         let mut lease = None;
         if !self.caller.abilities().is_empty()
             && let Some((alone, held)) = owner.as_ref().and_then(|owner| self.server.lease(owner))

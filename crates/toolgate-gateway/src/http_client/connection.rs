@@ -19,7 +19,7 @@ use tokio::runtime::{Handle, Id};
 
 use super::{
     head,
-    stream::{ClientStream, Traffic},
+    stream::{ByteCounters, ClientStream},
 };
 
 /// A server closes idle connections by its own clock. The client stops using a connection this much earlier, so that it
@@ -34,7 +34,7 @@ const MIN_BUFFER_BYTES: usize = 8192;
 pub(super) struct HttpConnection {
     sender: http1::SendRequest<Full<Bytes>>,
     driver: http1::Connection<TokioIo<ClientStream>, Full<Bytes>>,
-    traffic: Arc<Traffic>,
+    counters: Arc<ByteCounters>,
     /// Whether hyper's connection future has ended.
     is_over: bool,
     /// Whether the connection can be used again after this response. hyper's own state counts as well.
@@ -61,7 +61,7 @@ pub(super) enum NoResponse {
 impl HttpConnection {
     /// `most` is the most bytes of a response's head.
     pub(super) async fn new(stream: ClientStream, most: usize) -> hyper::Result<Self> {
-        let traffic = Arc::clone(stream.traffic());
+        let counters = Arc::clone(stream.counters());
         let mut builder = http1::Builder::new();
         builder.max_header_size(most).max_buf_size(most.max(MIN_BUFFER_BYTES));
         let (sender, driver) = builder.handshake(TokioIo::new(stream)).await?;
@@ -69,7 +69,7 @@ impl HttpConnection {
         Ok(Self {
             sender,
             driver,
-            traffic,
+            counters,
             is_over: false,
             is_reusable: true,
             runtime: runtime(),
@@ -95,7 +95,7 @@ impl HttpConnection {
     /// asks the operating system, which costs more.
     pub(super) fn is_idle(&mut self, checks_socket: bool) -> bool {
         if checks_socket {
-            self.traffic.check_socket();
+            self.counters.check_socket();
         }
         self.drive(&mut Context::from_waker(Waker::noop()));
         self.is_reusable && !self.is_over && self.sender.is_ready()
@@ -108,9 +108,9 @@ impl HttpConnection {
         request: Request<Full<Bytes>>,
         most: usize,
     ) -> Result<Response<Incoming>, NoResponse> {
-        self.traffic.reset();
+        self.counters.reset();
         let mut sent = pin!(self.sender.try_send_request(request));
-        let (driver, traffic, is_over) = (&mut self.driver, &self.traffic, &mut self.is_over);
+        let (driver, counters, is_over) = (&mut self.driver, &self.counters, &mut self.is_over);
         let response = poll_fn(|context| {
             *is_over = *is_over || Pin::new(&mut *driver).poll(context).is_ready();
             // The response comes from the driver, which this task polls itself: no waker is needed.
@@ -118,17 +118,17 @@ impl HttpConnection {
                 Poll::Ready(Ok(response)) => Poll::Ready(Ok(response)),
                 Poll::Ready(Err(mut error)) => {
                     let is_unsent = error.take_message().is_some();
-                    Poll::Ready(Err(unanswered(&error.into_error(), is_unsent, traffic)))
+                    Poll::Ready(Err(unanswered(&error.into_error(), is_unsent, counters)))
                 }
-                Poll::Pending => match traffic.write_error() {
-                    Some(error) if traffic.written() == 0 => {
+                Poll::Pending => match counters.write_error() {
+                    Some(error) if counters.written() == 0 => {
                         Poll::Ready(Err(NoResponse::NotWritten(error.to_string())))
                     }
-                    _ if traffic.read() > most => {
+                    _ if counters.read() > most => {
                         Poll::Ready(Err(NoResponse::Invalid("its head is too long".to_owned())))
                     }
                     // hyper saw the end of the connection before it took the request.
-                    _ if *is_over && traffic.written() == 0 => {
+                    _ if *is_over && counters.written() == 0 => {
                         Poll::Ready(Err(NoResponse::NotWritten("it ended".to_owned())))
                     }
                     _ if *is_over => Poll::Ready(Err(NoResponse::Closed("it ended".to_owned()))),
@@ -138,7 +138,7 @@ impl HttpConnection {
         });
         let response = response.await?;
         let facts = head::check(&response).map_err(|why| NoResponse::Invalid(why.to_owned()))?;
-        self.is_reusable &= facts.is_reusable && self.traffic.write_error().is_none();
+        self.is_reusable &= facts.is_reusable && self.counters.write_error().is_none();
         if let Some(time) = facts.keep_alive {
             self.keep_alive = time.saturating_sub(MARGIN);
         }
@@ -147,14 +147,14 @@ impl HttpConnection {
 }
 
 #[cold]
-fn unanswered(error: &hyper::Error, is_unsent: bool, traffic: &Traffic) -> NoResponse {
+fn unanswered(error: &hyper::Error, is_unsent: bool, counters: &ByteCounters) -> NoResponse {
     let is_invalid = error.is_parse()
         || error
             .source()
             .and_then(|cause| cause.downcast_ref::<io::Error>())
             .is_some_and(|cause| cause.kind() == io::ErrorKind::InvalidData);
-    if is_unsent || traffic.written() == 0 {
-        let why = traffic.write_error().map_or_else(|| with_cause(error), ToString::to_string);
+    if is_unsent || counters.written() == 0 {
+        let why = counters.write_error().map_or_else(|| with_cause(error), ToString::to_string);
         NoResponse::NotWritten(why)
     } else if is_invalid {
         NoResponse::Invalid(with_cause(error))

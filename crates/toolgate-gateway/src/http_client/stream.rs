@@ -23,7 +23,7 @@ use tokio_rustls::client::TlsStream;
 /// Counts the bytes of a connection since the start of its last request. Only the task that polls the connection
 /// changes the counters.
 #[derive(Debug, Default)]
-pub(super) struct Traffic {
+pub(super) struct ByteCounters {
     written: AtomicUsize,
     read: AtomicUsize,
     /// The first error of a write. Later writes are discarded.
@@ -32,7 +32,7 @@ pub(super) struct Traffic {
     checks_socket: AtomicBool,
 }
 
-impl Traffic {
+impl ByteCounters {
     /// Resets the counters at the start of a request.
     pub(super) fn reset(&self) {
         self.written.store(0, Ordering::Relaxed);
@@ -71,12 +71,12 @@ fn add(count: &AtomicUsize, more: usize) {
 #[derive(Debug)]
 pub(super) struct CountingSocket {
     stream: TcpStream,
-    traffic: Arc<Traffic>,
+    counters: Arc<ByteCounters>,
 }
 
 impl CountingSocket {
     pub(super) fn new(stream: TcpStream) -> Self {
-        Self { stream, traffic: Arc::default() }
+        Self { stream, counters: Arc::default() }
     }
 
     /// Reads from the socket without the runtime; `None` if there is nothing to read yet.
@@ -99,12 +99,12 @@ impl CountingSocket {
             Poll::Ready(Ok(0)) if offered > 0 => io::ErrorKind::WriteZero.into(),
             Poll::Ready(Err(error)) => error,
             Poll::Ready(Ok(more)) => {
-                add(&self.traffic.written, more);
+                add(&self.counters.written, more);
                 return Poll::Ready(Ok(more));
             }
             Poll::Pending => return Poll::Pending,
         };
-        let _ = self.traffic.write_error.set(error);
+        let _ = self.counters.write_error.set(error);
         Poll::Ready(Ok(offered))
     }
 }
@@ -115,8 +115,8 @@ impl AsyncRead for CountingSocket {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        if self.traffic.checks_socket.load(Ordering::Relaxed) {
-            self.traffic.checks_socket.store(false, Ordering::Relaxed);
+        if self.counters.checks_socket.load(Ordering::Relaxed) {
+            self.counters.checks_socket.store(false, Ordering::Relaxed);
             if let Some(found) = self.read_now(buffer) {
                 return Poll::Ready(found);
             }
@@ -140,7 +140,7 @@ impl AsyncWrite for CountingSocket {
         parts: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let offered = parts.iter().map(|part| part.len()).sum();
-        if self.traffic.write_error().is_some() {
+        if self.counters.write_error().is_some() {
             return Poll::Ready(Ok(offered));
         }
         let wrote = Pin::new(&mut self.stream).poll_write_vectored(context, parts);
@@ -169,10 +169,10 @@ pub(super) enum ClientStream {
 }
 
 impl ClientStream {
-    pub(super) fn traffic(&self) -> &Arc<Traffic> {
+    pub(super) fn counters(&self) -> &Arc<ByteCounters> {
         match self {
-            Self::Plain(socket) => &socket.traffic,
-            Self::Tls(stream) => &stream.get_ref().0.traffic,
+            Self::Plain(socket) => &socket.counters,
+            Self::Tls(stream) => &stream.get_ref().0.counters,
         }
     }
 }
@@ -189,13 +189,13 @@ impl AsyncRead for ClientStream {
             Self::Tls(stream) => Pin::new(stream).poll_read(context, buffer),
         };
         let new = buffer.filled().get(before..).unwrap_or_default();
-        let traffic = self.traffic();
+        let counters = self.counters();
         // hyper skips line breaks before a response. They belong to no response, so the connection cannot be trusted.
-        if traffic.read() == 0 && new.first().is_some_and(|first| *first != b'H') {
+        if counters.read() == 0 && new.first().is_some_and(|first| *first != b'H') {
             let why = "the response does not begin with `HTTP`";
             return Poll::Ready(Err(io::Error::new(io::ErrorKind::InvalidData, why)));
         }
-        add(&traffic.read, new.len());
+        add(&counters.read, new.len());
         read
     }
 }

@@ -18,7 +18,7 @@ use toolgate_wire::{
 
 use super::{
     line_client::{MIN_IN_FLIGHT, follow},
-    line_front::{LineFront, LineRequest, LineService, Started},
+    line_front::{LineFront, LineRequest, LineResponse, LineService},
     stdio,
 };
 use crate::{
@@ -47,7 +47,7 @@ use crate::{
         request::{IdRewrite, Interest, StartFailure, UpstreamEvent, UpstreamRequest},
         server::Server,
     },
-    usage::Member,
+    usage::PrincipalInNamespace,
     write_queue::WriteQueue,
 };
 
@@ -97,7 +97,7 @@ struct Client {
     gateway: Arc<Gateway>,
     namespace: Arc<Namespace>,
     server: Arc<Server>,
-    member: Arc<Member>,
+    member: Arc<PrincipalInNamespace>,
     out: Arc<WriteQueue>,
     requests: Arc<ActiveRequests>,
     /// The client's capabilities and info from `initialize`, and the negotiated version.
@@ -117,7 +117,7 @@ struct Handshake {
 }
 
 /// How a request is handled.
-enum Work {
+enum RequestHandling {
     /// The middleware chain handles the request.
     Governed(Box<IncomingRequest>),
     /// The request was forwarded to the server.
@@ -187,8 +187,8 @@ impl Client {
     }
 
     /// Starts a request. Requests that no layer inspects are forwarded in the order in which they arrived.
-    async fn begin(&self, LineRequest { message, cancel }: LineRequest) -> Work {
-        let Some(id) = message.id().cloned() else { return Work::Refused(Bytes::new()) };
+    async fn begin(&self, LineRequest { message, cancel }: LineRequest) -> RequestHandling {
+        let Some(id) = message.id().cloned() else { return RequestHandling::Refused(Bytes::new()) };
         let speaks = self.speaks(&message);
         let current = self.namespace.current_chain();
         let chain = &current.stack.chain;
@@ -211,7 +211,7 @@ impl Client {
                 speaks,
                 hops: None,
             };
-            return Work::Governed(Box::new(IncomingRequest {
+            return RequestHandling::Governed(Box::new(IncomingRequest {
                 namespace: Arc::clone(&self.namespace),
                 caller,
                 id,
@@ -225,8 +225,8 @@ impl Client {
             self.handshake().initialize = Some(message.clone());
         }
         match self.send(&message).await {
-            Ok(flight) => Work::Sent(id, flight, cancel, response),
-            Err(failure) => Work::Refused(refusal::line(Some(&id), &failure)),
+            Ok(flight) => RequestHandling::Sent(id, flight, cancel, response),
+            Err(failure) => RequestHandling::Refused(refusal::line(Some(&id), &failure)),
         }
     }
 
@@ -362,7 +362,7 @@ impl Client {
     async fn forward(&self, message: &Message) {
         let session = self.session.load_full();
         if matches!(message.shape(), Shape::Response | Shape::Error)
-            && session.client_requests.is_ours(message)
+            && session.client_requests.take_own_response(message)
         {
             return;
         }
@@ -565,15 +565,17 @@ impl LineService for ExclusiveService {
     async fn start(
         self: &Arc<Self>,
         request: LineRequest,
-    ) -> Started<impl Future<Output = Option<Bytes>> + Send + 'static> {
+    ) -> LineResponse<impl Future<Output = Option<Bytes>> + Send + 'static> {
         let client = Arc::clone(&self.0);
         let work = client.begin(request).await;
         // Boxed here: the future is large, and would be moved several times before its task is spawned.
-        Started::Running(Box::pin(async move {
+        LineResponse::Pending(Box::pin(async move {
             match work {
-                Work::Governed(incoming) => dispatch(&client.gateway, &incoming).await.into_line(),
-                Work::Refused(line) => Some(line),
-                Work::Sent(id, flight, cancel, response) => {
+                RequestHandling::Governed(incoming) => {
+                    dispatch(&client.gateway, &incoming).await.into_line()
+                }
+                RequestHandling::Refused(line) => Some(line),
+                RequestHandling::Sent(id, flight, cancel, response) => {
                     Box::pin(client.answer(id, flight, cancel, response)).await
                 }
             }

@@ -14,7 +14,7 @@ use toolgate_wire::{
 };
 
 use super::{
-    line_front::{LineFront, LineRequest, LineService, Started},
+    line_front::{LineFront, LineRequest, LineResponse, LineService},
     stdio,
 };
 use crate::{
@@ -226,18 +226,18 @@ impl LineService for LineClient {
     async fn start(
         self: &Arc<Self>,
         request: LineRequest,
-    ) -> Started<impl Future<Output = Option<Bytes>> + Send + 'static> {
+    ) -> LineResponse<impl Future<Output = Option<Bytes>> + Send + 'static> {
         if request.message.method() == method::INITIALIZE && !says_version(&request.message) {
-            return Started::Done(self.initialize(&request.message).await.into_line());
+            return LineResponse::Ready(self.initialize(&request.message).await.into_line());
         }
         match self.incoming(request) {
             Ok(incoming) => {
                 let gateway = Arc::clone(&self.gateway);
                 // Boxed here: the future is large, and would be moved several times before its task is spawned.
                 let running = async move { dispatch(&gateway, &incoming).await.into_line() };
-                Started::Running(Box::pin(running))
+                LineResponse::Pending(Box::pin(running))
             }
-            Err(refusal) => Started::Done(refusal.into_line()),
+            Err(refusal) => LineResponse::Ready(refusal.into_line()),
         }
     }
 

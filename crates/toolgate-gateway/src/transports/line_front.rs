@@ -11,8 +11,8 @@ use tokio::{
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use toolgate::{Code, Failure};
 use toolgate_wire::{
-    Id, Limits, Message, Refused, Sender, Shape, is_batch, lines::Line, mcp::method, salvage_id,
-    split_batch,
+    Id, Limits, Message, RefusedMessage, Sender, Shape, is_batch, lines::Line, mcp::method,
+    salvage_id, split_batch,
 };
 
 use crate::{
@@ -45,11 +45,11 @@ pub(crate) trait LineService: Send + Sync + Sized + 'static {
     fn takes_batches(&self) -> bool;
 
     /// Starts a request. The front end handles the next message only after this returns: work that depends on the order
-    /// of the messages belongs here. The future in [`Started::Running`] runs concurrently with other requests.
+    /// of the messages belongs here. The future in [`LineResponse::Pending`] runs concurrently with other requests.
     fn start(
         self: &Arc<Self>,
         request: LineRequest,
-    ) -> impl Future<Output = Started<impl Future<Output = Option<Bytes>> + Send + 'static>> + Send;
+    ) -> impl Future<Output = LineResponse<impl Future<Output = Option<Bytes>> + Send + 'static>> + Send;
 
     /// Handles a notification or a response of the client. The front end handles the next message only after this
     /// returns.
@@ -74,12 +74,12 @@ pub(crate) struct LineRequest {
     pub(crate) cancel: CancellationToken,
 }
 
-/// A request that a service has started.
-pub(crate) enum Started<F> {
+/// The response of a service to a request: it is there, or it is a future.
+pub(crate) enum LineResponse<F> {
     /// The request is complete; `None` if it gets no response.
-    Done(Option<Bytes>),
+    Ready(Option<Bytes>),
     /// A future that resolves to the response.
-    Running(F),
+    Pending(F),
 }
 
 /// The messages of a batch, in their order.
@@ -98,7 +98,7 @@ pub(crate) enum ClientMessage {
     Other(Message),
     /// A request that is refused, with the response.
     Refused(Id, Bytes),
-    Unreadable(Box<Refused>),
+    Unreadable(Box<RefusedMessage>),
     /// A request that reuses the id of a request in flight.
     Dropped,
 }
@@ -117,8 +117,8 @@ impl Batch {
                 }
                 ClientMessage::Request(request, in_flight) => {
                     let response = match service.start(request).await {
-                        Started::Done(response) => response,
-                        Started::Running(running) => running.await,
+                        LineResponse::Ready(response) => response,
+                        LineResponse::Pending(running) => running.await,
                     };
                     if let Some(line) = response {
                         responses.add(Some(&in_flight.id), &line);
@@ -280,19 +280,19 @@ impl<S: LineService> LineFront<S> {
 
     async fn run(&self, request: LineRequest, in_flight: ActiveRequest) {
         match self.service.start(request).await {
-            Started::Done(response) => {
+            LineResponse::Ready(response) => {
                 drop(in_flight);
                 if let Some(line) = response {
                     self.out.send(line).await;
                 }
             }
-            Started::Running(running) => {
-                let unanswered = Unanswered { out: Arc::clone(&self.out), in_flight };
+            LineResponse::Pending(running) => {
+                let guard = PanicGuard { out: Arc::clone(&self.out), in_flight };
                 self.tasks.spawn(async move {
                     let response = running.await;
-                    let out = Arc::clone(&unanswered.out);
+                    let out = Arc::clone(&guard.out);
                     // Frees the id before the response is queued: from the response on, the client may reuse the id.
-                    drop(unanswered);
+                    drop(guard);
                     if let Some(line) = response {
                         out.send(line).await;
                     }
@@ -324,12 +324,12 @@ impl<S: LineService> LineFront<S> {
 
 /// A request that waits for its response. If a layer panics, dropping this sends an error response.
 #[derive(Debug)]
-struct Unanswered {
+struct PanicGuard {
     out: Arc<WriteQueue>,
     in_flight: ActiveRequest,
 }
 
-impl Drop for Unanswered {
+impl Drop for PanicGuard {
     fn drop(&mut self) {
         if std::thread::panicking() {
             let text = "toolgate failed while the call was under way";

@@ -18,7 +18,7 @@ use super::{
     failures::unavailable,
     handshake::{self, HandshakeError, HandshakeParams, is_refusal, own_version},
     pipe::{Clients, Pipe},
-    server::{ConnectionScope, Server, ServerState, SessionKey},
+    server::{ConnectionOwner, ConnectionScope, OwnerKey, Server, ServerState},
     sse_2024,
     streamable_http::StreamableHttp,
 };
@@ -41,7 +41,7 @@ const DRAIN_TIMEOUT: Duration = Duration::from_millis(500);
 /// Passes the side messages of one connection to the server that it belongs to.
 struct EventRelay {
     server: Weak<Server>,
-    owner: Option<Arc<str>>,
+    owner: Option<OwnerKey>,
 }
 
 impl UpstreamListener for EventRelay {
@@ -50,7 +50,7 @@ impl UpstreamListener for EventRelay {
         match notice {
             UpstreamNotification::ListChanged(kind) => match &self.owner {
                 // This connection of a private server was opened only to list what the server offers.
-                None if server.is_private() => {}
+                None if server.is_per_session() => {}
                 None => super::discovery::list_changed(&server, kind),
                 // What the process of one session lists does not concern other sessions.
                 Some(owner) => {
@@ -58,11 +58,11 @@ impl UpstreamListener for EventRelay {
                 }
             },
             UpstreamNotification::ResourceUpdated(message) => {
-                let owner = self.owner.as_deref();
+                let owner = self.owner.as_ref();
                 server.emit(|events| events.on_resource_updated(&server, owner, &message));
             }
             UpstreamNotification::Log(message) | UpstreamNotification::Other(message) => {
-                let owner = self.owner.as_deref();
+                let owner = self.owner.as_ref();
                 server.emit(|events| events.on_notification(&server, owner, &message));
             }
         }
@@ -72,7 +72,7 @@ impl UpstreamListener for EventRelay {
         let Some(server) = self.server.upgrade() else { return false };
         let mut is_answered = false;
         server.emit(|events| {
-            is_answered = events.on_request(&server, self.owner.as_deref(), request, reply);
+            is_answered = events.on_request(&server, self.owner.as_ref(), request, reply);
         });
         is_answered
     }
@@ -91,7 +91,7 @@ pub(super) async fn open(
     if prefers_legacy {
         match Attempt::new(server, scope, Protocol::Legacy).open().await {
             Ok(connection) => {
-                server.set_legacy_capabilities(Some(&connection.offer.capabilities)).await;
+                server.set_legacy_capabilities(Some(&connection.server_info.capabilities)).await;
                 return Ok(connection);
             }
             Err(failure) => {
@@ -111,7 +111,7 @@ pub(super) async fn open(
 #[derive(Clone)]
 struct Attempt<'a> {
     server: &'a Arc<Server>,
-    owner: Option<&'a SessionKey>,
+    owner: Option<&'a ConnectionOwner>,
     listener: SharedListener,
     protocol: Protocol,
     /// The era that the server spoke last time.
@@ -123,9 +123,9 @@ impl<'a> Attempt<'a> {
         let owner = scope.owner();
         let listener = Arc::new(EventRelay {
             server: Arc::downgrade(server),
-            owner: owner.map(|owner| Arc::clone(&owner.key)),
+            owner: owner.map(|owner| owner.key.clone()),
         });
-        let known = server.manifest().map(|manifest| manifest.offer.era);
+        let known = server.manifest().map(|manifest| manifest.server_info.era);
         Self { server, owner, listener, protocol, known }
     }
 
@@ -171,16 +171,19 @@ impl<'a> Attempt<'a> {
 
     /// Whether a server that the manifest has as legacy, and that got a legacy handshake, has another version now. Only
     /// the shared connection asks: it renews the manifest.
-    fn has_new_version(&self, offer: &ServerInfo) -> bool {
-        let version = |offer: &ServerInfo| {
-            let version = offer.info.as_ref().and_then(|info| info.get("version"));
+    fn has_new_version(&self, server_info: &ServerInfo) -> bool {
+        let version = |server_info: &ServerInfo| {
+            let version = server_info.info.as_ref().and_then(|info| info.get("version"));
             version.and_then(|version| version.text().map(Cow::into_owned))
         };
         self.owner.is_none()
             && self.protocol == Protocol::Auto
             && self.known == Some(Era::Legacy)
-            && offer.era == Era::Legacy
-            && self.server.manifest().is_some_and(|known| version(&known.offer) != version(offer))
+            && server_info.era == Era::Legacy
+            && self
+                .server
+                .manifest()
+                .is_some_and(|known| version(&known.server_info) != version(server_info))
     }
 
     fn handshake_params(&self) -> HandshakeParams {
@@ -218,13 +221,13 @@ impl<'a> Attempt<'a> {
         };
         drop(params);
         let opened = match opened {
-            Ok(offer) if self.has_new_version(&offer) => {
+            Ok(server_info) if self.has_new_version(&server_info) => {
                 Err(HandshakeError::Renewed(unavailable(&server.name, "it has another version")))
             }
             opened => opened,
         };
         match opened {
-            Ok(offer) => Ok(connection_to(offer, transport, &life)),
+            Ok(server_info) => Ok(connection_to(server_info, transport, &life)),
             Err(error) => {
                 life.stop.cancel();
                 if matches!(error, HandshakeError::Silent(_) | HandshakeError::Renewed(_)) {
@@ -261,8 +264,8 @@ impl<'a> Attempt<'a> {
         ));
         let transport = UpstreamTransport::Http(Arc::clone(&http));
         let mut opened = handshake::perform(&transport, &server.name, &params).await;
-        if let Ok(offer) = &opened
-            && self.has_new_version(offer)
+        if let Ok(server_info) = &opened
+            && self.has_new_version(server_info)
         {
             http.end_session().await;
             return Box::pin(self.with_unknown_era().reach()).await;
@@ -278,7 +281,9 @@ impl<'a> Attempt<'a> {
             }
         }
         match opened.map_err(HandshakeError::into_failure) {
-            Ok(offer) => Ok(Arc::new(Connection::new(offer, transport, CancellationToken::new()))),
+            Ok(server_info) => {
+                Ok(Arc::new(Connection::new(server_info, transport, CancellationToken::new())))
+            }
             // The server does not accept POSTs here: it may speak only the transport of 2024-11-05.
             Err(failure)
                 if config.transport == HttpTransport::Auto
@@ -344,11 +349,11 @@ pub(super) fn spawn(
 
 /// The connection to a process. It closes when the process ends.
 pub(super) fn connection_to(
-    offer: ServerInfo,
+    server_info: ServerInfo,
     transport: UpstreamTransport,
     life: &ProcessLifetime,
 ) -> Arc<Connection> {
-    let connection = Arc::new(Connection::new(offer, transport, life.stop.clone()));
+    let connection = Arc::new(Connection::new(server_info, transport, life.stop.clone()));
     let (ending, life) = (Arc::clone(&connection), life.clone());
     tokio::spawn(async move {
         life.ended.cancelled().await;

@@ -127,7 +127,7 @@ impl ServerInfo {
 /// A connection to a server after its handshake.
 #[derive(Debug)]
 pub(crate) struct Connection {
-    pub(crate) offer: ServerInfo,
+    pub(crate) server_info: ServerInfo,
     transport: UpstreamTransport,
     stop: CancellationToken,
     closed: CancellationToken,
@@ -143,19 +143,19 @@ pub(crate) struct Connection {
 
 impl Connection {
     pub(crate) fn new(
-        offer: ServerInfo,
+        server_info: ServerInfo,
         transport: UpstreamTransport,
         stop: CancellationToken,
     ) -> Self {
         let (closed, why) = (CancellationToken::new(), OnceLock::new());
-        let name = offer.info.as_ref().and_then(|info| info.get("name"));
+        let name = server_info.info.as_ref().and_then(|info| info.get("name"));
         let name_is_ours = name.is_some_and(|name| name.text().as_deref() == Some("toolgate"));
         let is_stdio_gateway = name_is_ours && matches!(transport, UpstreamTransport::Pipe(_));
         let (is_forgotten, level) = (AtomicBool::new(false), tokio::sync::Mutex::default());
-        let is_modern = AtomicBool::new(offer.era == Era::Modern);
+        let is_modern = AtomicBool::new(server_info.era == Era::Modern);
         transport.set_open();
         Self {
-            offer,
+            server_info,
             transport,
             stop,
             closed,

@@ -132,7 +132,7 @@ pub(super) fn connection_opened(
         if !is_shared {
             // The lists are known already; only the notifications matter.
             server.set_state(ServerState::Ready);
-            if !server.is_private() && connection.era() == Era::Legacy {
+            if !server.is_per_session() && connection.era() == Era::Legacy {
                 restore_log_level(&server, &connection).await;
                 server.subscriptions.legacy.resubscribe(&server.name, &connection).await;
             }
@@ -140,7 +140,7 @@ pub(super) fn connection_opened(
         }
         let is_stream = connection.era() == Era::Legacy
             && matches!(connection.transport(), UpstreamTransport::Http(_));
-        if is_stream && !server.is_private() {
+        if is_stream && !server.is_per_session() {
             // The gateway reads the notifications while it lists: requests of clients do not wait for the lists.
             let listing = async {
                 Box::pin(list_all(&server, &connection)).await;
@@ -151,7 +151,7 @@ pub(super) fn connection_opened(
             return;
         }
         Box::pin(list_all(&server, &connection)).await;
-        if server.is_private() && server.manifest().is_some() {
+        if server.is_per_session() && server.manifest().is_some() {
             // The connection was opened only to list. Each session gets its own.
             if let UpstreamTransport::Http(http) = connection.transport() {
                 http.end_session().await;
@@ -170,7 +170,7 @@ pub(super) fn connection_opened(
 
 /// Sets the log level of the previous connection on a new one.
 async fn restore_log_level(server: &Server, connection: &Connection) {
-    if connection.offer.has("logging") {
+    if connection.server_info.has("logging") {
         server.set_log_level(connection, || server.wanted_log_level()).await;
     }
 }
@@ -182,11 +182,11 @@ async fn list_all(server: &Arc<Server>, connection: &Arc<Connection>) {
     match Box::pin(listing::list_all(connection, &server.name, old.as_deref())).await {
         Ok(mut new) => {
             // The result of an earlier `initialize` holds for the same version of the server.
-            let same = old.as_ref().filter(|old| old.offer.info == new.offer.info);
-            let tried = same.and_then(|old| old.offer.speaks_legacy);
-            new.offer.speaks_legacy = new.offer.speaks_legacy.or(tried);
-            new.offer.legacy_capabilities =
-                same.and_then(|old| old.offer.legacy_capabilities.clone());
+            let same = old.as_ref().filter(|old| old.server_info.info == new.server_info.info);
+            let tried = same.and_then(|old| old.server_info.speaks_legacy);
+            new.server_info.speaks_legacy = new.server_info.speaks_legacy.or(tried);
+            new.server_info.legacy_capabilities =
+                same.and_then(|old| old.server_info.legacy_capabilities.clone());
             let changed: Vec<ListKind> = match &old {
                 Some(old) if old.lists_the_same(&new) => Vec::new(),
                 _ => ListKind::ALL.to_vec(),
@@ -196,7 +196,7 @@ async fn list_all(server: &Arc<Server>, connection: &Arc<Connection>) {
             server.set_manifest(new, &changed);
             server.set_state(ServerState::Ready);
             // A private server is listed again when a client lists.
-            for kind in failing.into_iter().filter(|_| !server.is_private()) {
+            for kind in failing.into_iter().filter(|_| !server.is_per_session()) {
                 mark_stale(server, kind);
             }
         }
@@ -495,14 +495,14 @@ async fn read(
 
 /// The params of `subscriptions/listen`; `None` if there is nothing to listen to.
 fn filter(connection: &Connection, uris: &[Arc<str>]) -> Option<Object> {
-    let offer = &connection.offer;
+    let server_info = &connection.server_info;
     let mut wanted = Object::new();
     for (capability, name) in [
         ("tools", "toolsListChanged"),
         ("prompts", "promptsListChanged"),
         ("resources", "resourcesListChanged"),
     ] {
-        if offer.can(capability, "listChanged") {
+        if server_info.can(capability, "listChanged") {
             wanted.set(name, Json::value(&true.into()));
         }
     }

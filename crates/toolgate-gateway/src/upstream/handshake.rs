@@ -104,11 +104,11 @@ async fn negotiate(
         (Protocol::Legacy, _) => Ok(initialize(transport, server, params).await?),
         (Protocol::Modern, _) => {
             let answer = into_failure(discover_with_retry(transport).await, server)?;
-            let Some(offer) = offer_of(&answer) else {
+            let Some(server_info) = server_info_of(&answer) else {
                 let what = "does not speak 2026-07-28: set `protocol = \"auto\"`";
                 return Err(protocol_violation(server, what).into());
             };
-            Ok(agree_on_modern(transport, offer))
+            Ok(agree_on_modern(transport, server_info))
         }
         (Protocol::Auto, Some(Era::Legacy)) => match initialize(transport, server, params).await {
             // It may have been upgraded to 2026-07-28.
@@ -137,8 +137,8 @@ async fn probe(
         }
     };
     match asked {
-        Ok(answer) => match offer_of(&answer) {
-            Some(offer) => Ok(agree_on_modern(transport, offer)),
+        Ok(answer) => match server_info_of(&answer) {
+            Some(server_info) => Ok(agree_on_modern(transport, server_info)),
             None => Ok(initialize(transport, server, params).await?),
         },
         // Over HTTP, a legacy server may refuse the unknown method with any status.
@@ -225,7 +225,7 @@ async fn answer(mut request: InFlightRequest) -> Result<Message, Failure> {
 }
 
 /// What a response to `server/discover` declares; `None` if it is an error or does not list 2026-07-28.
-fn offer_of(answer: &Message) -> Option<ServerInfo> {
+fn server_info_of(answer: &Message) -> Option<ServerInfo> {
     if answer.shape() != Shape::Response {
         return None;
     }
@@ -247,11 +247,11 @@ fn offer_of(answer: &Message) -> Option<ServerInfo> {
 }
 
 /// Makes further requests requests of 2026-07-28.
-fn agree_on_modern(transport: &UpstreamTransport, offer: ServerInfo) -> ServerInfo {
+fn agree_on_modern(transport: &UpstreamTransport, server_info: ServerInfo) -> ServerInfo {
     if let UpstreamTransport::Http(http) = transport {
-        http.set_agreed(Era::Modern, MODERN, None);
+        http.set_negotiated(Era::Modern, MODERN, None);
     }
-    offer
+    server_info
 }
 
 async fn initialize(
@@ -293,7 +293,7 @@ async fn initialize(
         let what = format!("speaks version `{version}`, and toolgate speaks {versions}");
         return Err(protocol_violation(server, &what));
     }
-    let offer = ServerInfo {
+    let server_info = ServerInfo {
         era: Era::Legacy,
         capabilities: answer.member("capabilities").unwrap_or_else(Json::empty_object),
         info: answer.member("serverInfo"),
@@ -303,11 +303,11 @@ async fn initialize(
         legacy_capabilities: None,
     };
     match transport {
-        UpstreamTransport::Http(http) => http.set_agreed(Era::Legacy, &version, session),
+        UpstreamTransport::Http(http) => http.set_negotiated(Era::Legacy, &version, session),
         UpstreamTransport::Pipe(pipe) => pipe.set_version(&version),
     }
     transport.send_line(notification(method::NOTIFICATIONS_INITIALIZED, None)).await?;
-    Ok(offer)
+    Ok(server_info)
 }
 
 /// The version of `initialize` requests of the gateway itself.

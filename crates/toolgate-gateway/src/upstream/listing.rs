@@ -26,10 +26,10 @@ pub(crate) async fn list_all(
     server: &str,
     old: Option<&ServerManifest>,
 ) -> Result<ServerManifest, Failure> {
-    let offer = connection.offer.clone();
+    let server_info = connection.server_info.clone();
     let old_list = |of| old.map(|old| old.list(of));
     let ask_for = async |of: ListName| {
-        if of != ListName::Tools && !offer.has(of.capability()) {
+        if of != ListName::Tools && !server_info.has(of.capability()) {
             return Ok(ServerList::default());
         }
         list(connection, server, of, old_list(of)).await
@@ -40,11 +40,11 @@ pub(crate) async fn list_all(
         },);
     let optional = |of, listed| optional(listed, old_list(of));
     Ok(ServerManifest {
-        tools: if offer.has("tools") { tools? } else { optional(ListName::Tools, tools) },
+        tools: if server_info.has("tools") { tools? } else { optional(ListName::Tools, tools) },
         prompts: optional(ListName::Prompts, prompts),
         resources: optional(ListName::Resources, resources),
         templates: optional(ListName::Templates, templates),
-        offer,
+        server_info,
     })
 }
 

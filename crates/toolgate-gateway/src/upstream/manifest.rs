@@ -78,7 +78,7 @@ pub(crate) struct ServerList {
 /// What a server declares and lists.
 #[derive(Clone, Debug)]
 pub(crate) struct ServerManifest {
-    pub(crate) offer: ServerInfo,
+    pub(crate) server_info: ServerInfo,
     pub(crate) tools: ServerList,
     pub(crate) prompts: ServerList,
     pub(crate) resources: ServerList,
@@ -108,7 +108,7 @@ impl ServerManifest {
     /// Whether clients see the same server.
     pub(crate) fn lists_the_same(&self, other: &Self) -> bool {
         let same = |list| self.list(list).lists_the_same(other.list(list));
-        self.offer == other.offer && ListName::ALL.into_iter().all(same)
+        self.server_info == other.server_info && ListName::ALL.into_iter().all(same)
     }
 
     pub(crate) fn list(&self, list: ListName) -> &ServerList {
@@ -124,7 +124,7 @@ impl ServerManifest {
     pub(crate) fn failure(&self, list: ListName) -> Option<&Json> {
         let listed = self.list(list);
         let error = listed.error.as_ref().filter(|_| !listed.is_unsupported())?;
-        self.offer.has(list.capability()).then_some(error)
+        self.server_info.has(list.capability()).then_some(error)
     }
 
     /// The lists that the server fails to give.
@@ -205,23 +205,23 @@ impl ManifestCache {
 }
 
 fn to_bytes(manifest: &ServerManifest) -> Vec<u8> {
-    let offer = &manifest.offer;
+    let server_info = &manifest.server_info;
     let mut object = toolgate_wire::Object::new();
     object.set("toolgate", Json::value(&json!(FORM)));
-    object.set("modern", Json::value(&json!(offer.era == Era::Modern)));
-    object.set("legacy", Json::value(&json!(offer.speaks_legacy == Some(true))));
-    if let Some(accepts) = offer.speaks_legacy {
+    object.set("modern", Json::value(&json!(server_info.era == Era::Modern)));
+    object.set("legacy", Json::value(&json!(server_info.speaks_legacy == Some(true))));
+    if let Some(accepts) = server_info.speaks_legacy {
         object.set(method::INITIALIZE, Json::value(&json!(accepts)));
     }
-    if let Some(announced) = &offer.legacy_capabilities {
+    if let Some(announced) = &server_info.legacy_capabilities {
         object.set("legacyCapabilities", announced.clone());
     }
-    object.set("version", Json::string(&offer.version));
-    object.set("capabilities", offer.capabilities.clone());
-    if let Some(info) = &offer.info {
+    object.set("version", Json::string(&server_info.version));
+    object.set("capabilities", server_info.capabilities.clone());
+    if let Some(info) = &server_info.info {
         object.set("info", info.clone());
     }
-    if let Some(instructions) = &offer.instructions {
+    if let Some(instructions) = &server_info.instructions {
         object.set("instructions", Json::string(instructions));
     }
     for (name, listed) in [
@@ -257,7 +257,7 @@ fn read(json: &Json) -> Option<ServerManifest> {
     };
     let is_modern = json.get("modern")?.bool()?;
     Some(ServerManifest {
-        offer: ServerInfo {
+        server_info: ServerInfo {
             era: if is_modern { Era::Modern } else { Era::Legacy },
             version: json.get("version")?.text()?.as_ref().into(),
             capabilities: json.get("capabilities")?.owned(),
@@ -289,7 +289,7 @@ mod tests {
             is_public: true,
         };
         ServerManifest {
-            offer: ServerInfo {
+            server_info: ServerInfo {
                 era: Era::Legacy,
                 version: "2025-06-18".into(),
                 capabilities: json(r#"{"tools":{}}"#),
@@ -315,7 +315,7 @@ mod tests {
         assert!(back.lists_the_same(&manifest()));
         assert_eq!(back.tools.entries[0].as_str(), r#"{"name":"a","x":1e5}"#);
         assert_eq!(back.tools.error.unwrap().as_str(), r#"{"code":-3.2e4,"message":"m"}"#);
-        assert_eq!(back.offer.instructions.as_deref(), Some("say \"please\""));
+        assert_eq!(back.server_info.instructions.as_deref(), Some("say \"please\""));
         assert!(cache.read("a/b", "other").is_none() && cache.read("b", "cmd").is_none());
     }
 

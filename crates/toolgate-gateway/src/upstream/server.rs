@@ -14,7 +14,7 @@ use std::{
 
 use arc_swap::ArcSwapOption;
 pub(super) use connection_slots::ConnectionScope;
-pub(crate) use connection_slots::SessionKey;
+pub(crate) use connection_slots::{ConnectionOwner, OwnerKey};
 use connection_slots::{ConnectionSlot, cache_key};
 use parking_lot::Mutex;
 use tokio::{
@@ -58,7 +58,7 @@ pub(crate) struct Server {
     shared: Arc<ConnectionSlot>,
     /// The connection for legacy clients to a server that speaks both eras.
     legacy_slot: Arc<ConnectionSlot>,
-    own: Mutex<HashMap<Arc<str>, Arc<ConnectionSlot>>>,
+    own: Mutex<HashMap<OwnerKey, Arc<ConnectionSlot>>>,
     started: Instant,
     used_ms: AtomicU64,
     /// The lowest log level that a client has set.
@@ -69,9 +69,6 @@ pub(crate) struct Server {
     /// Set if one client has the server to itself.
     pub(super) exclusive: Option<Exclusive>,
 }
-
-/// The prefix of the session keys of callers without a session.
-pub(crate) const SESSIONLESS: &str = "sessionless ";
 
 /// How long a client's `logging/setLevel` waits for a running server.
 const SET_LEVEL_TIMEOUT: Duration = Duration::from_secs(2);
@@ -166,7 +163,7 @@ impl Server {
     }
 
     /// Whether each session has a connection of its own.
-    pub(crate) fn is_private(&self) -> bool {
+    pub(crate) fn is_per_session(&self) -> bool {
         self.config.sharing == Sharing::Session
     }
 
@@ -244,9 +241,9 @@ impl Server {
         if let Some(connection) = self.shared.ready() {
             return Some(connection);
         }
-        if self.is_private() || change == ListChange::Announced {
+        if self.is_per_session() || change == ListChange::Announced {
             let opened = self.connection(None).await;
-            return opened.ok().filter(|_| !self.is_private());
+            return opened.ok().filter(|_| !self.is_per_session());
         }
         None
     }
@@ -260,7 +257,7 @@ impl Server {
     /// The connection for an owner, or the shared one. Opens it if needed.
     pub(crate) async fn connection(
         self: &Arc<Self>,
-        owner: Option<&SessionKey>,
+        owner: Option<&ConnectionOwner>,
     ) -> Result<Arc<Connection>, Failure> {
         self.mark_used();
         let slot = self.slot(owner)?;
@@ -278,7 +275,7 @@ impl Server {
     /// client's era, so that the gateway translates nothing.
     pub(crate) async fn connection_for(
         self: &Arc<Self>,
-        owner: Option<&SessionKey>,
+        owner: Option<&ConnectionOwner>,
         era: Era,
     ) -> Result<Arc<Connection>, Failure> {
         match self.legacy_connection(era).await {
@@ -309,15 +306,15 @@ impl Server {
 
     /// Whether requests of legacy clients reach the server unchanged.
     pub(crate) fn takes_legacy(&self) -> bool {
-        let is_legacy = |manifest: Arc<ServerManifest>| manifest.offer.era == Era::Legacy;
+        let is_legacy = |manifest: Arc<ServerManifest>| manifest.server_info.era == Era::Legacy;
         // The gateway speaks one era to a process that clients share.
-        let has_connection = self.config.url.is_some() || self.is_private();
+        let has_connection = self.config.url.is_some() || self.is_per_session();
         self.manifest().is_some_and(is_legacy) || has_connection && self.may_speak_legacy()
     }
 
     /// Finds out what a server that speaks both eras announces to legacy clients.
     pub(crate) async fn discover_legacy(self: &Arc<Self>) {
-        let is_known = |m: Arc<ServerManifest>| m.offer.announced_to(Era::Legacy).is_some();
+        let is_known = |m: Arc<ServerManifest>| m.server_info.announced_to(Era::Legacy).is_some();
         let has_failed = matches!(*self.state.borrow(), ServerState::Failed(_));
         if !has_failed && !self.manifest().is_some_and(is_known) {
             drop(self.legacy_connection(Era::Legacy).await);
@@ -326,13 +323,14 @@ impl Server {
 
     /// Whether the gateway connects in both eras. A second connection costs no process.
     fn speaks_both(&self) -> bool {
-        self.config.url.is_some() && !self.is_private() && self.may_speak_legacy()
+        self.config.url.is_some() && !self.is_per_session() && self.may_speak_legacy()
     }
 
     /// Whether a server of 2026-07-28 also speaks legacy versions, as far as the gateway knows.
     pub(super) fn may_speak_legacy(&self) -> bool {
         let may = |manifest: Arc<ServerManifest>| {
-            manifest.offer.era == Era::Modern && manifest.offer.speaks_legacy != Some(false)
+            manifest.server_info.era == Era::Modern
+                && manifest.server_info.speaks_legacy != Some(false)
         };
         self.config.protocol == Protocol::Auto && self.manifest().is_some_and(may)
     }
@@ -342,10 +340,12 @@ impl Server {
         let _lock = self.discovery.lock_manifest().await;
         let Some(known) = self.manifest() else { return };
         let (speaks, announced) = (Some(announced.is_some()), announced.map(Json::owned));
-        if (known.offer.speaks_legacy, &known.offer.legacy_capabilities) != (speaks, &announced) {
+        if (known.server_info.speaks_legacy, &known.server_info.legacy_capabilities)
+            != (speaks, &announced)
+        {
             let mut manifest = ServerManifest::clone(&known);
-            manifest.offer.speaks_legacy = speaks;
-            manifest.offer.legacy_capabilities = announced;
+            manifest.server_info.speaks_legacy = speaks;
+            manifest.server_info.legacy_capabilities = announced;
             self.set_manifest(manifest, &[]);
         }
     }
@@ -421,7 +421,7 @@ impl Server {
         let mut backoff = Backoff::new();
         let mut logged: Option<String> = None;
         loop {
-            if self.is_private() && self.manifest().is_some() {
+            if self.is_per_session() && self.manifest().is_some() {
                 self.set_state(ServerState::Ready);
                 return;
             }
@@ -438,7 +438,7 @@ impl Server {
                         () = self.stop.cancelled() => return,
                     }
                     let is_known = self.manifest().is_some();
-                    if self.is_private() && is_known || self.state() == ServerState::Stopped {
+                    if self.is_per_session() && is_known || self.state() == ServerState::Stopped {
                         return;
                     }
                 }
@@ -533,7 +533,7 @@ impl Server {
     pub(crate) fn note_answer(self: &Arc<Self>) {
         if matches!(*self.state.borrow(), ServerState::Failed(_)) {
             self.set_state(ServerState::Ready);
-            if !self.is_private() {
+            if !self.is_per_session() {
                 for kind in ListKind::ALL {
                     super::discovery::mark_stale(self, kind);
                 }
@@ -569,18 +569,18 @@ impl Server {
     pub(crate) fn raise_log_level(
         self: &Arc<Self>,
         level: LogLevel,
-        owner: impl FnOnce() -> SessionKey,
+        owner: impl FnOnce() -> ConnectionOwner,
         own_level: impl Fn() -> Option<LogLevel> + Send + Sync + 'static,
     ) -> Option<JoinHandle<()>> {
         let has_logs = self.manifest().is_some_and(|manifest| {
-            let may_be_legacy = manifest.offer.era == Era::Legacy || self.speaks_both();
-            manifest.offer.has("logging") && may_be_legacy
+            let may_be_legacy = manifest.server_info.era == Era::Legacy || self.speaks_both();
+            manifest.server_info.has("logging") && may_be_legacy
         });
         let is_lower = self.log_level.fetch_min(level.number(), Ordering::Relaxed) > level.number();
-        if !has_logs || !(is_lower || self.is_private()) {
+        if !has_logs || !(is_lower || self.is_per_session()) {
             return None;
         }
-        let (server, owner) = (Arc::clone(self), self.is_private().then(owner));
+        let (server, owner) = (Arc::clone(self), self.is_per_session().then(owner));
         let is_running = self.connected(owner.as_ref()).is_some();
         let control = &self.deps.control;
         let setting = control.spawn(async move {
@@ -659,16 +659,21 @@ pub(crate) trait ServerEvents: Send + Sync {
     /// Lists of a server changed.
     fn on_lists_changed(&self, server: &Arc<Server>, kinds: &[ListKind]);
     /// A list changed on the connection of this owner.
-    fn on_list_changed_for(&self, server: &Arc<Server>, owner: &str, kind: ListKind);
+    fn on_list_changed_for(&self, server: &Arc<Server>, owner: &OwnerKey, kind: ListKind);
     /// A resource changed.
-    fn on_resource_updated(&self, server: &Arc<Server>, owner: Option<&str>, message: &Message);
+    fn on_resource_updated(
+        &self,
+        server: &Arc<Server>,
+        owner: Option<&OwnerKey>,
+        message: &Message,
+    );
     /// A server sent a notification that belongs to no call.
-    fn on_notification(&self, server: &Arc<Server>, owner: Option<&str>, message: &Message);
+    fn on_notification(&self, server: &Arc<Server>, owner: Option<&OwnerKey>, message: &Message);
     /// A server sent a request that belongs to no call; `false`: no client can answer it.
     fn on_request(
         &self,
         server: &Arc<Server>,
-        owner: Option<&str>,
+        owner: Option<&OwnerKey>,
         message: Message,
         reply: ReplyTo,
     ) -> bool;

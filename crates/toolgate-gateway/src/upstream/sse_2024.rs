@@ -82,8 +82,8 @@ pub(super) async fn open(
     };
     let opened = handshake::perform(&transport, &name, &params).await;
     let opened = opened.inspect_err(|_| stop.cancel());
-    let offer = opened.map_err(HandshakeError::into_failure)?;
-    let connection = Arc::new(Connection::new(offer, transport, stop));
+    let server_info = opened.map_err(HandshakeError::into_failure)?;
+    let connection = Arc::new(Connection::new(server_info, transport, stop));
     let ending = Arc::clone(&connection);
     tokio::spawn(async move {
         ended.cancelled().await;

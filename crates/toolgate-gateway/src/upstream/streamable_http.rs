@@ -48,7 +48,7 @@ pub(crate) struct StreamableHttp {
     client: Arc<HttpClient>,
     pub(super) limits: Limits,
     pub(super) listener: SharedListener,
-    agreed: OnceLock<Agreed>,
+    negotiated: OnceLock<HandshakeResult>,
     pub(super) pending: Arc<PendingRequests>,
     /// Cancelled once the server has answered the GET for its notifications, or the wait for that is over.
     stream_opened: CancellationToken,
@@ -56,7 +56,7 @@ pub(crate) struct StreamableHttp {
 
 /// The result of the handshake.
 #[derive(Debug)]
-struct Agreed {
+struct HandshakeResult {
     era: Era,
     /// Headers of each request: the version, and the session if there is one.
     headers: Vec<(HeaderName, HeaderValue)>,
@@ -71,11 +71,19 @@ impl StreamableHttp {
         listener: SharedListener,
     ) -> Self {
         let (pending, stream_opened) = (Arc::default(), CancellationToken::new());
-        Self { server, client, limits, listener, agreed: OnceLock::new(), pending, stream_opened }
+        Self {
+            server,
+            client,
+            limits,
+            listener,
+            negotiated: OnceLock::new(),
+            pending,
+            stream_opened,
+        }
     }
 
     /// Sets what further requests carry.
-    pub(crate) fn set_agreed(&self, era: Era, version: &str, session: Option<HeaderValue>) {
+    pub(crate) fn set_negotiated(&self, era: Era, version: &str, session: Option<HeaderValue>) {
         let mut headers = Vec::with_capacity(2);
         if let Ok(version) = HeaderValue::from_str(version) {
             headers.push((VERSION, version));
@@ -85,20 +93,20 @@ impl StreamableHttp {
             session.set_sensitive(true);
             headers.push((SESSION, session));
         }
-        let _ = self.agreed.set(Agreed { era, headers, has_session });
+        let _ = self.negotiated.set(HandshakeResult { era, headers, has_session });
     }
 
     pub(super) fn has_session(&self) -> bool {
-        self.agreed.get().is_some_and(|agreed| agreed.has_session)
+        self.negotiated.get().is_some_and(|negotiated| negotiated.has_session)
     }
 
     /// The negotiated era; legacy until the handshake is over.
     pub(super) fn era(&self) -> Era {
-        self.agreed.get().map_or(Era::Legacy, |agreed| agreed.era)
+        self.negotiated.get().map_or(Era::Legacy, |negotiated| negotiated.era)
     }
 
     pub(super) fn session_headers(&self) -> &[(HeaderName, HeaderValue)] {
-        self.agreed.get().map_or(&[], |agreed| &agreed.headers)
+        self.negotiated.get().map_or(&[], |negotiated| &negotiated.headers)
     }
 
     /// The headers of one request of 2026-07-28, which repeat parts of the body.

@@ -6,7 +6,7 @@ use toolgate::{Failure, RpcError};
 use toolgate_wire::mcp::{Era, code, method};
 
 use super::{
-    server::{Server, SessionKey},
+    server::{ConnectionOwner, OwnerKey, Server},
     subscriptions::{SubscriptionCounts, request},
 };
 use crate::usage::{Account, LimitReached, Reservation, UsageKind};
@@ -17,7 +17,7 @@ pub(crate) struct SubscriptionGuard {
     server: Arc<Server>,
     uri: Arc<str>,
     /// The session that owns the connection, if each session has its own.
-    owner: Option<SessionKey>,
+    owner: Option<ConnectionOwner>,
     /// Whether it is on the connection that legacy clients share.
     is_on_legacy: bool,
     _reservations: [Reservation; 2],
@@ -33,7 +33,7 @@ impl SubscriptionGuard {
         uri: Arc<str>,
         era: Era,
         account: &Arc<Account>,
-        owner: impl FnOnce() -> SessionKey,
+        owner: impl FnOnce() -> ConnectionOwner,
     ) -> Result<Self, SubscribeError> {
         if uri.len() > MAX_URI_BYTES {
             return Err(SubscribeError::TooLong);
@@ -41,7 +41,7 @@ impl SubscriptionGuard {
         let take = |kind, amount| account.take(kind, amount);
         let reservations =
             [take(UsageKind::Subscriptions, 1)?, take(UsageKind::SubscriptionBytes, uri.len())?];
-        let owner = server.is_private().then(owner);
+        let owner = server.is_per_session().then(owner);
         let legacy = server.legacy_connection(era).await;
         let is_on_legacy = legacy.is_some();
         let is_first = counts(server, is_on_legacy).add(&uri) || owner.is_some();
@@ -84,8 +84,8 @@ impl SubscriptionGuard {
     }
 
     /// Whether the subscription covers a change of this resource: the subscribed one or a part of it.
-    pub(crate) fn covers(&self, server: &Server, owner: Option<&str>, uri: &str) -> bool {
-        let own = self.owner.as_ref().map(|owner| &*owner.key);
+    pub(crate) fn covers(&self, server: &Server, owner: Option<&OwnerKey>, uri: &str) -> bool {
+        let own = self.owner.as_ref().map(|owner| &owner.key);
         self.server.name == server.name && own == owner && is_part_of(uri, &self.uri)
     }
 }

@@ -132,7 +132,7 @@ impl CommandGuard {
                 line.clear();
             }
             let edited = keys::of_entered(&typed.text).edited;
-            findings.extend(said.into_iter().filter(|found| reader.minds(found.class, edited)));
+            findings.extend(said.into_iter().filter(|found| reader.reports(found.class, edited)));
         }
         Ok((findings, after))
     }
@@ -163,7 +163,7 @@ impl CommandGuard {
     async fn reader(&self, typed: &TypedText, said: &[Finding]) -> Reader {
         let unclear = |found: &Finding| matches!(found.class, Class::Unparsed | Class::History);
         if typed.lands != LineState::Appended
-            || !(said.iter().any(unclear) || typed.text.contains(keys::acts))
+            || !(said.iter().any(unclear) || typed.text.contains(keys::is_editing_key))
         {
             return Reader::Shell;
         }
@@ -219,14 +219,16 @@ impl CommandGuard {
     /// The verdict: the strictest setting for the kinds of the findings.
     fn verdict(&self, findings: &[Finding]) -> Verdict {
         if let Some(worst) = findings.iter().find(|found| self.config.deny.contains(&found.class)) {
-            let message = format!("The command was not typed: {}", told(worst));
+            let message = format!("The command was not typed: {}", described(worst));
             let failure = Failure::new(Code::Refused, message)
                 .suggest("Find a way that does less, or ask the user to do it. Only the operator can allow it.");
             return Verdict::Deny(failure.by(NAME, rule(worst.class)));
         }
         let asked = findings.iter().filter(|found| self.config.ask.contains(&found.class));
-        let asked: Vec<String> =
-            asked.take(5).map(|found| format!("{}: {}.", rule(found.class), told(found))).collect();
+        let asked: Vec<String> = asked
+            .take(5)
+            .map(|found| format!("{}: {}.", rule(found.class), described(found)))
+            .collect();
         if asked.is_empty() { Verdict::Allow } else { Verdict::ask(asked.join(" ")) }
     }
 }
@@ -242,7 +244,7 @@ fn real(root: &Path, home: Option<&Path>) -> Vec<PathBuf> {
 }
 
 /// The reason of a finding, with the words that it is about.
-fn told(found: &Finding) -> String {
+fn described(found: &Finding) -> String {
     match &*found.words {
         "" => found.why.clone(),
         words => format!("{}: `{words}`", found.why),

@@ -27,7 +27,7 @@ pub(super) const UNKNOWN_FOLDER: &str = "/\u{e002}/\u{e002}/here";
 pub(super) enum WorkingFolder {
     Known(PathBuf),
     /// After `cd "$X"`.
-    Lost,
+    Unknown,
 }
 
 impl WorkingFolder {

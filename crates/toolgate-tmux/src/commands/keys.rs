@@ -84,7 +84,7 @@ fn character(name: &str) -> Option<char> {
 }
 
 /// Whether a character is a key that acts on the line instead of being inserted.
-pub(crate) fn acts(c: char) -> bool {
+pub(crate) fn is_editing_key(c: char) -> bool {
     c.is_control() && !matches!(c, '\n' | '\t')
 }
 
@@ -97,7 +97,7 @@ pub(crate) struct LineEdits {
 
 /// Reads each line that was entered. Text after the last Enter may still change.
 pub(crate) fn of_entered(text: &str) -> LineEdits {
-    let mut acts = LineEdits::default();
+    let mut edits = LineEdits::default();
     let mut lines = text.split('\n').peekable();
     while let Some(line) = lines.next() {
         if lines.peek().is_none() {
@@ -108,10 +108,10 @@ pub(crate) fn of_entered(text: &str) -> LineEdits {
             matches!(c, '\u{10}' | '\u{e}' | '\u{12}' | '\u{13}')
                 || c == '\u{1b}' && line.get(at + 1..).is_some_and(is_arrow)
         };
-        acts.recalled |= line.char_indices().any(recalls);
-        acts.edited |= line.contains(self::acts);
+        edits.recalled |= line.char_indices().any(recalls);
+        edits.edited |= line.contains(is_editing_key);
     }
-    acts
+    edits
 }
 
 /// Whether the text after an Escape is the sequence of the up or down arrow.
@@ -153,7 +153,7 @@ pub(crate) fn rest(text: &str) -> String {
     let entered = text.match_indices('\n').map(|(at, _)| at).rfind(|at| !continues(*at));
     let Some(entered) = entered else { return kept(&text) };
     let (before, after) = text.split_at_checked(entered + 1).unwrap_or_default();
-    if shell::parse(&before.replace(acts, "")).open {
+    if shell::parse(&before.replace(is_editing_key, "")).open {
         return text;
     }
     kept(after)

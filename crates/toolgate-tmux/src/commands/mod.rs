@@ -72,23 +72,24 @@ pub fn judge(text: &str, place: &ShellContext) -> Judgement {
     // A terminal reads CR as Enter, too.
     let text = text.replace('\r', "\n");
     // Without a line editor, keys are characters.
-    let acts = if place.interactive { keys::of_entered(&text) } else { keys::LineEdits::default() };
-    if text.contains(keys::acts) {
+    let edits =
+        if place.interactive { keys::of_entered(&text) } else { keys::LineEdits::default() };
+    if text.contains(keys::is_editing_key) {
         // A key may edit the line or run it: the text is judged with and without a line break in its place.
-        judge.whole(&text.replace(keys::acts, "\n"));
+        judge.whole(&text.replace(keys::is_editing_key, "\n"));
         // The line break may be inside a quote, so only the text without it must be complete.
         judge.unclear = false;
-        judge.whole(&text.replace(keys::acts, ""));
-        judge.unclear |= acts.edited;
+        judge.whole(&text.replace(keys::is_editing_key, ""));
+        judge.unclear |= edits.edited;
     } else {
         judge.whole(&text);
     }
     if place.interactive && !text.ends_with('\n') {
         // Text that is not entered is judged again with the text that follows.
         let entered = text.rsplit_once('\n').map_or("", |(entered, _)| entered);
-        judge.unclear = acts.edited || judge.unclear && shell::parse(entered).unclear;
+        judge.unclear = edits.edited || judge.unclear && shell::parse(entered).unclear;
     }
-    if acts.recalled || place.interactive && keys::expands_history(&text) {
+    if edits.recalled || place.interactive && keys::expands_history(&text) {
         judge.find(Class::History, &[], "it runs an earlier command, which the guard does not see");
     }
     if judge.overlong {
@@ -96,7 +97,7 @@ pub fn judge(text: &str, place: &ShellContext) -> Judgement {
         judge.find(Class::Overlong, &[], "it is too long or too deep to be read to its end");
     }
     if judge.unclear {
-        let why = if acts.edited {
+        let why = if edits.edited {
             "keys edited the line, so what Enter runs is not known"
         } else {
             "it cannot be read to its end"

@@ -30,7 +30,7 @@ impl Judge<'_> {
         let to = to.unwrap_or(&home);
         self.folder = match self.full(&to.text) {
             Some(path) if to.is_known() && to.text != "-" => WorkingFolder::Known(path),
-            _ => WorkingFolder::Lost,
+            _ => WorkingFolder::Unknown,
         };
     }
 
@@ -41,7 +41,7 @@ impl Judge<'_> {
             None if text.starts_with('/') => PathBuf::from(text),
             None => match &self.folder {
                 WorkingFolder::Known(folder) => folder.join(text),
-                WorkingFolder::Lost => return None,
+                WorkingFolder::Unknown => return None,
             },
         };
         let mut full = PathBuf::from("/");
@@ -58,7 +58,7 @@ impl Judge<'_> {
     }
 
     /// Where an argument leads.
-    pub(super) fn spot(&mut self, arg: &Arg) -> PathLocation {
+    pub(super) fn location_of(&mut self, arg: &Arg) -> PathLocation {
         self.judgement.needs_folder = true;
         let relative = !arg.text.starts_with(['/', HOME]);
         if self.remote && relative {
@@ -88,14 +88,14 @@ impl Judge<'_> {
             None => (arg.text.as_str(), false),
         };
         let (text, all, below) =
-            if arg.globs { wild(text, below) } else { (text.to_owned(), false, below) };
+            if arg.globs { split_wildcard(text, below) } else { (text.to_owned(), false, below) };
         let Some(path) = self.full(&text) else { return PathLocation::Unknown };
         self.compare(&path, all, below)
     }
 
     /// Describes a path outside of the roots for a message, with the roots.
     pub(super) fn outside(&self) -> String {
-        let own = self.place.folder.iter().filter(|folder| fits(folder, &self.place.home()));
+        let own = self.place.folder.iter().filter(|folder| may_be_root(folder, &self.place.home()));
         let roots = own.chain(&self.place.roots).map(|root| root.display().to_string());
         let roots = roots.collect::<Vec<_>>().join(" and ");
         match (&self.place.folder, roots.is_empty()) {
@@ -122,7 +122,7 @@ impl Judge<'_> {
     /// Compares a path with the roots. `all`: everything in the folder; `below`: something in it.
     fn compare(&self, path: &Path, all: bool, below: bool) -> PathLocation {
         let folder = self.place.folder.clone().unwrap_or_else(|| UNKNOWN_FOLDER.into());
-        let own = fits(&folder, &self.place.home()).then_some(folder);
+        let own = may_be_root(&folder, &self.place.home()).then_some(folder);
         let mut whole = false;
         for root in self.place.roots.iter().chain(own.as_ref()) {
             if path == root {
@@ -150,12 +150,12 @@ impl Judge<'_> {
 }
 
 /// Whether a folder may be a root: it is no home folder, not above one, and not at the top level.
-fn fits(folder: &Path, home: &Path) -> bool {
+fn may_be_root(folder: &Path, home: &Path) -> bool {
     !home.starts_with(folder) && folder.components().count() > 2
 }
 
 /// The folder that a wildcard is in, and whether it matches everything there.
-fn wild(text: &str, below: bool) -> (String, bool, bool) {
+fn split_wildcard(text: &str, below: bool) -> (String, bool, bool) {
     let mut before: Vec<&str> = Vec::new();
     let mut parts = text.split('/');
     while let Some(part) = parts.next() {

@@ -139,7 +139,7 @@ pub(crate) fn reader(program: &str, has_screen: bool) -> Reader {
 
 impl Reader {
     /// Whether a finding of this kind applies to text for this program.
-    pub(crate) fn minds(self, class: Class, edited: bool) -> bool {
+    pub(crate) fn reports(self, class: Class, edited: bool) -> bool {
         match self {
             Self::Shell => true,
             // Keys may still recall or edit a line of a shell behind it.

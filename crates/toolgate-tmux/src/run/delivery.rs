@@ -9,7 +9,7 @@ use tokio::{
 use toolgate::{Executed, Failure};
 
 use super::{
-    foreground::{Foreground, foreground, hush},
+    foreground::{Foreground, disable_echo, foreground},
     prompt_screen::PromptScreen,
     shell::{LoadedScript, Shell},
 };
@@ -107,7 +107,7 @@ impl Delivery {
         };
         let script = self.shell.script(script);
         // The loader has turned the echo off, unless the line editor took its first letters for a command.
-        hush(&self.before.tty);
+        disable_echo(&self.before.tty);
         let buffer = format!("toolgate-{}", self.nonce);
         let set = Command::new("set-buffer").option("-b", &*buffer).end().argument(script);
         let paste = Command::new("paste-buffer").flag("-d").flag("-r").option("-b", &*buffer);

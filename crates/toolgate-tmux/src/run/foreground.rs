@@ -71,7 +71,7 @@ fn is_canonical(tty: &str) -> Option<bool> {
 }
 
 /// Turns the terminal's echo off.
-pub(super) fn hush(tty: &str) {
+pub(super) fn disable_echo(tty: &str) {
     if let Some(tty) = open(tty)
         && let Ok(mut modes) = tcgetattr(&tty)
         && modes.local_modes.contains(LocalModes::ECHO)

@@ -169,14 +169,14 @@ impl Terminal {
 
     /// Moves the cursor to a position from the top of the screen. Rows that were written before stay.
     fn go(&mut self, row: usize, col: usize) {
-        let home = self.home.unwrap_or_else(|| self.turn());
+        let home = self.home.unwrap_or_else(|| self.start_screen());
         self.row = (home + row.clamp(1, self.height) - 1).min(home + self.height);
         self.col = col.clamp(1, MAX_LIVE_ROWS) - 1;
         self.settle();
     }
 
     /// Starts an empty screen below all rows.
-    fn turn(&mut self) -> usize {
+    fn start_screen(&mut self) -> usize {
         self.row = self.live.len() - usize::from(self.live.back().is_some_and(Vec::is_empty));
         self.col = 0;
         self.settle();
@@ -271,7 +271,7 @@ impl Perform for Terminal {
             'G' | '`' => self.col = (count - 1).min(MAX_LINE_CHARS),
             'H' | 'f' => self.go(count, number(1).max(1)),
             'd' => self.go(count, self.col + 1),
-            'J' if number(0) >= 2 => drop(self.turn()),
+            'J' if number(0) >= 2 => drop(self.start_screen()),
             'J' if number(0) == 0 => self.erase_below(),
             'K' => self.erase_line(number(0)),
             'P' => self.edit(|line, col| {
@@ -295,7 +295,7 @@ impl Perform for Terminal {
             b'7' => self.saved = (self.row, self.col),
             b'8' => (self.row, self.col) = self.saved,
             b'M' => self.row = self.row.saturating_sub(1),
-            b'c' => drop(self.turn()),
+            b'c' => drop(self.start_screen()),
             _ => {}
         }
     }

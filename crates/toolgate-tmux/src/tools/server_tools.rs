@@ -11,7 +11,7 @@ use crate::{
     engine::{Batch, Command, Identity, ListTarget, Server, Socket, TmuxError, folder, listens},
     environment::{Environment, variables, with_variables},
     filters::{Filters, filtered},
-    info::{ServerInfo, SessionInfo},
+    info::{SessionInfo, TmuxServerInfo},
     self_guard::KillTarget,
     target::directory,
     tool::{Model, ShortList, ShortModel, Tool},
@@ -76,7 +76,7 @@ struct ListServers {
     extra_socket_paths: Option<Vec<String>>,
 }
 
-async fn list_servers(cx: ToolContext, args: ListServers) -> Result<Vec<ServerInfo>, Failure> {
+async fn list_servers(cx: ToolContext, args: ListServers) -> Result<Vec<TmuxServerInfo>, Failure> {
     let mut sockets = Vec::new();
     if let Ok(entries) = std::fs::read_dir(folder()) {
         let names = entries.flatten().filter_map(|entry| entry.file_name().into_string().ok());
@@ -101,14 +101,17 @@ struct OneServer {
     socket_name: Option<String>,
 }
 
-async fn get_server_info(cx: ToolContext, args: OneServer) -> Result<Model<ServerInfo>, Failure> {
+async fn get_server_info(
+    cx: ToolContext,
+    args: OneServer,
+) -> Result<Model<TmuxServerInfo>, Failure> {
     let server = cx.server(args.socket_name.as_deref())?;
     Ok(Model(info(&server).await.unwrap_or_else(|info| info)))
 }
 
 /// Describes a server; as the error if the server does not answer.
-async fn info(server: &Server) -> Result<ServerInfo, ServerInfo> {
-    let down = || ServerInfo {
+async fn info(server: &Server) -> Result<TmuxServerInfo, TmuxServerInfo> {
+    let down = || TmuxServerInfo {
         is_alive: false,
         socket_name: server.socket().name().map(str::to_owned),
         socket_path: Some(server.socket().path().display().to_string()),
@@ -119,7 +122,7 @@ async fn info(server: &Server) -> Result<ServerInfo, ServerInfo> {
     let said = server.ask(Batch::read([who])).await.map_err(|_| down())?;
     let identity = Identity::parse(&said).ok_or_else(down)?;
     let sessions = server.list(ListTarget::Sessions, &["session_id"]).await;
-    Ok(ServerInfo {
+    Ok(TmuxServerInfo {
         is_alive: true,
         socket_path: Some(identity.socket),
         session_count: sessions.map_or(0, |sessions| sessions.len()),

@@ -2,9 +2,9 @@
 
 use super::*;
 use crate::error::WireErrorKind;
-use crate::refused::Refused;
+use crate::refused_message::RefusedMessage;
 
-fn parse(line: &str) -> Result<Message, Refused> {
+fn parse(line: &str) -> Result<Message, RefusedMessage> {
     Message::parse(Bytes::copy_from_slice(line.as_bytes()), &Limits::default())
 }
 

@@ -4,7 +4,7 @@ use bytes::Bytes;
 
 use super::oracle::{self, Verdict};
 use super::{Check, Dice, ensure};
-use crate::{Id, Json, Limits, Message, Refused, WireErrorKind, salvage_id};
+use crate::{Id, Json, Limits, Message, RefusedMessage, WireErrorKind, salvage_id};
 
 /// Compares the reader with `serde_json`.
 pub fn check_message(bytes: &[u8]) -> Result<(), String> {
@@ -99,7 +99,7 @@ fn check_salvage(bytes: &[u8], id: Option<&Id>) -> Check {
     Ok(())
 }
 
-fn check_refused(refused: &Refused, json: &Json) -> Check {
+fn check_refused(refused: &RefusedMessage, json: &Json) -> Check {
     let kind = refused.error.kind();
     let by_rule = matches!(
         kind,

@@ -5,7 +5,7 @@ use std::fmt;
 use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
-use crate::keys::{self, Watched};
+use crate::keys::{self, GuardedKeys};
 use crate::number::Number;
 use crate::shape::Shape;
 
@@ -123,7 +123,7 @@ fn number(c: char) -> bool {
 }
 
 /// Whether no watched key occurs twice or in another spelling, on any level.
-fn fits(text: Option<&str>, watched: &Watched) -> bool {
+fn fits(text: Option<&str>, watched: &GuardedKeys) -> bool {
     let Some(pairs) = text.and_then(Pairs::of) else { return true };
     let names = watched.names();
     let are_distinct = || {

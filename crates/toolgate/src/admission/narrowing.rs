@@ -92,7 +92,7 @@ mod tests {
     }
 
     fn control(meta: &serde_json::Value) -> Control {
-        Control::lift(&Json::value(meta)).unwrap().0
+        Control::extract(&Json::value(meta)).unwrap().0
     }
 
     #[test]

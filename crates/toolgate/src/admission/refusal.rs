@@ -1,7 +1,7 @@
 //! Error responses to invalid messages: the same codes, texts and `data` over every transport.
 
 use bytes::Bytes;
-use toolgate_wire::{Id, Refused, Shape, WireError, WireErrorKind, error_response};
+use toolgate_wire::{Id, RefusedMessage, Shape, WireError, WireErrorKind, error_response};
 
 use crate::{failure::Failure, registry::Code};
 
@@ -14,7 +14,7 @@ pub fn line(id: Option<&Id>, failure: &Failure) -> Bytes {
 
 /// The failure for an invalid message.
 #[must_use]
-pub fn unreadable(refused: &Refused) -> Failure {
+pub fn unreadable(refused: &RefusedMessage) -> Failure {
     Failure::new(code(refused.error.kind()), refused.error.to_string())
 }
 
@@ -45,7 +45,7 @@ pub fn too_large(limit: usize) -> Failure {
 
 /// Whether the sender of an unreadable message may be waiting for a response: only requests get one.
 #[must_use]
-pub fn expects_response(refused: &Refused) -> bool {
+pub fn expects_response(refused: &RefusedMessage) -> bool {
     refused.id.is_some() || refused.shape_hint.is_none_or(|shape| shape == Shape::Request)
 }
 

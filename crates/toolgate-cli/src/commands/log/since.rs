@@ -6,9 +6,9 @@ use jiff::{Timestamp, Zoned, civil, tz::TimeZone};
 
 /// A moment in the past.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Since(Timestamp);
+pub(super) struct SinceTime(Timestamp);
 
-impl Since {
+impl SinceTime {
     pub(super) fn as_microsecond(self) -> i64 {
         self.0.as_microsecond()
     }
@@ -51,7 +51,7 @@ fn ago(text: &str) -> Option<std::time::Duration> {
     }
 }
 
-impl FromStr for Since {
+impl FromStr for SinceTime {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -72,7 +72,7 @@ mod tests {
     fn read(text: &str) -> Option<String> {
         let zone = TimeZone::fixed(jiff::tz::offset(2));
         let now: Timestamp = "2026-01-31T12:00:00Z".parse().unwrap();
-        Since::read(text, &now.to_zoned(zone)).map(|since| since.0.to_string())
+        SinceTime::read(text, &now.to_zoned(zone)).map(|since| since.0.to_string())
     }
 
     #[test]

@@ -23,7 +23,7 @@ use super::{
     Handler, HttpLimits,
     body::ResponseBody,
     collect::{BodyReadError, collect, is_here},
-    progress::{Progress, ProgressSocket},
+    connection_phase::{PhaseTracker, TrackedSocket},
     text,
 };
 
@@ -38,7 +38,7 @@ const BUFFER: usize = 128 * 1024;
 pub(super) struct ConnectionState<H> {
     pub(super) handler: Arc<H>,
     pub(super) settings: Arc<HttpLimits>,
-    pub(super) progress: Arc<Progress>,
+    pub(super) phase: Arc<PhaseTracker>,
     /// The client's address.
     pub(super) peer: Option<SocketAddr>,
 }
@@ -46,10 +46,10 @@ pub(super) struct ConnectionState<H> {
 /// Serves a connection until it ends.
 pub(super) async fn serve<H: Handler>(stream: TcpStream, site: ConnectionState<H>) {
     let site = Arc::new(site);
-    let progress = Arc::clone(&site.progress);
-    let socket = TokioIo::new(ProgressSocket::new(stream, Arc::clone(&progress)));
+    let phase = Arc::clone(&site.phase);
+    let socket = TokioIo::new(TrackedSocket::new(stream, Arc::clone(&phase)));
     let service = service_fn(move |request| {
-        site.progress.begun();
+        site.phase.begun();
         answer(Arc::clone(&site), request)
     });
     let mut server = http1::Builder::new();
@@ -58,7 +58,7 @@ pub(super) async fn serve<H: Handler>(stream: TcpStream, site: ConnectionState<H
     let mut connection = pin!(server.serve_connection(socket, service));
     let mut is_stopped = false;
     let ended = poll_fn(|cx| {
-        if !is_stopped && progress.is_stopped(cx) {
+        if !is_stopped && phase.is_stopped(cx) {
             is_stopped = true;
             connection.as_mut().graceful_shutdown();
         }
@@ -77,8 +77,8 @@ async fn answer<H: Handler>(
     if !has_one_length(&head.headers) {
         let refusal = "a request says once how long its body is: one `Content-Length`, or \
              `Transfer-Encoding: chunked`\n";
-        let answer = last(&site.progress, text(StatusCode::BAD_REQUEST, refusal));
-        return Ok(answer.map(|body| TrackedBody { body, progress: Arc::clone(&site.progress) }));
+        let answer = last(&site.phase, text(StatusCode::BAD_REQUEST, refusal));
+        return Ok(answer.map(|body| TrackedBody { body, phase: Arc::clone(&site.phase) }));
     }
     let answer = match site.handler.check(&head) {
         Ok(()) => match collect(&mut body, site.handler.body_limit(&head), &site.settings).await {
@@ -94,15 +94,15 @@ async fn answer<H: Handler>(
                     }
                 };
                 let answer = site.handler.rejected(site.peer, &head, answer);
-                last(&site.progress, answer)
+                last(&site.phase, answer)
             }
         },
         Err(refusal) => {
             let refusal = site.handler.rejected(site.peer, &head, refusal);
-            if is_here(&mut body).await { refusal } else { last(&site.progress, refusal) }
+            if is_here(&mut body).await { refusal } else { last(&site.phase, refusal) }
         }
     };
-    Ok(answer.map(|body| TrackedBody { body, progress: Arc::clone(&site.progress) }))
+    Ok(answer.map(|body| TrackedBody { body, phase: Arc::clone(&site.phase) }))
 }
 
 /// Whether the length of the body is unambiguous. Otherwise a proxy in front may see a different end of the body than
@@ -119,8 +119,8 @@ fn has_one_length(headers: &HeaderMap) -> bool {
 }
 
 /// Makes a response the last one of its connection, because the rest of the request stays unread.
-fn last(progress: &Progress, mut answer: Response<ResponseBody>) -> Response<ResponseBody> {
-    progress.leave_unread();
+fn last(phase: &PhaseTracker, mut answer: Response<ResponseBody>) -> Response<ResponseBody> {
+    phase.leave_unread();
     answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
     answer
 }
@@ -128,7 +128,7 @@ fn last(progress: &Progress, mut answer: Response<ResponseBody>) -> Response<Res
 /// A body whose end is recorded in the connection's progress.
 struct TrackedBody {
     body: ResponseBody,
-    progress: Arc<Progress>,
+    phase: Arc<PhaseTracker>,
 }
 
 impl Body for TrackedBody {
@@ -153,6 +153,6 @@ impl Body for TrackedBody {
 
 impl Drop for TrackedBody {
     fn drop(&mut self) {
-        self.progress.answered();
+        self.phase.answered();
     }
 }

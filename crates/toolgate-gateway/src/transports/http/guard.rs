@@ -17,7 +17,7 @@ use super::{body::ResponseBody, rejection, text};
 /// The known hosts and origins, parsed from the config once.
 #[derive(Debug)]
 pub(crate) struct Guard {
-    hosts: Vec<Known>,
+    hosts: Vec<AllowedHost>,
     origins: Vec<Box<str>>,
 }
 
@@ -66,13 +66,13 @@ impl Guard {
         hosts: &[String],
         origins: &[String],
     ) -> Result<Self, GuardError> {
-        let listened = listen.iter().map(|address| Known {
-            name: KnownName::Address(address.ip().to_canonical()),
+        let listened = listen.iter().map(|address| AllowedHost {
+            name: AllowedName::Address(address.ip().to_canonical()),
             port: None,
         });
         let mut known: Vec<_> = listened.collect();
         for host in hosts {
-            known.push(Known::parse(host).ok_or_else(|| GuardError::Host(host.clone()))?);
+            known.push(AllowedHost::parse(host).ok_or_else(|| GuardError::Host(host.clone()))?);
         }
         let origins = origins.iter().map(|origin| {
             as_browsers_write(origin).ok_or_else(|| GuardError::Origin(origin.clone()))
@@ -191,31 +191,31 @@ fn number(port: &str) -> Option<u16> {
 }
 
 #[derive(Debug)]
-enum KnownName {
+enum AllowedName {
     Address(IpAddr),
     Domain(Box<str>),
 }
 
 /// A host that is known besides the loopback names.
 #[derive(Debug)]
-struct Known {
-    name: KnownName,
+struct AllowedHost {
+    name: AllowedName,
     /// `None`: any port.
     port: Option<u16>,
 }
 
-impl Known {
+impl AllowedHost {
     fn parse(host: &str) -> Option<Self> {
         // An IPv6 address without a port needs no brackets.
         let bare = host.parse::<Ipv6Addr>().ok().map(|address| Self {
-            name: KnownName::Address(IpAddr::V6(address).to_canonical()),
+            name: AllowedName::Address(IpAddr::V6(address).to_canonical()),
             port: None,
         });
         bare.or_else(|| {
             let Authority { name, port } = Authority::parse(host)?;
             let name = match name {
-                Name::Address(address) => KnownName::Address(address),
-                Name::Domain(domain) => KnownName::Domain(domain.into()),
+                Name::Address(address) => AllowedName::Address(address),
+                Name::Domain(domain) => AllowedName::Domain(domain.into()),
             };
             Some(Self { name, port })
         })
@@ -223,8 +223,10 @@ impl Known {
 
     fn is(&self, authority: &Authority<'_>) -> bool {
         let is_name = match (&self.name, authority.name) {
-            (KnownName::Address(known), Name::Address(address)) => *known == address,
-            (KnownName::Domain(known), Name::Domain(domain)) => known.eq_ignore_ascii_case(domain),
+            (AllowedName::Address(known), Name::Address(address)) => *known == address,
+            (AllowedName::Domain(known), Name::Domain(domain)) => {
+                known.eq_ignore_ascii_case(domain)
+            }
             _ => false,
         };
         // Clients omit the default ports.

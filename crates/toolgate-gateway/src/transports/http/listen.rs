@@ -257,7 +257,7 @@ impl<H: Handler> Acceptor<H> {
                     if self.shared.open.load(Ordering::Relaxed) < self.connections {
                         self.hand_over(stream).await;
                     } else {
-                        self.handler.turned_away(stream.peer_addr().ok());
+                        self.handler.connection_refused(stream.peer_addr().ok());
                         refusals.refuse(stream);
                     }
                 }
@@ -292,7 +292,7 @@ impl<H: Handler> Acceptor<H> {
         for _ in 0..BACKLOG {
             let next = poll_fn(|cx| Poll::Ready(self.poll_accept(cx)));
             let Poll::Ready(Ok(stream)) = next.await else { return };
-            self.handler.turned_away(stream.peer_addr().ok());
+            self.handler.connection_refused(stream.peer_addr().ok());
             over_capacity::refuse_unread(&stream);
         }
     }

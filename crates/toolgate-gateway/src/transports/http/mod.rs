@@ -7,11 +7,11 @@ pub(crate) mod accept;
 pub(crate) mod body;
 mod collect;
 mod connection;
+mod connection_phase;
 pub(crate) mod events;
 pub(crate) mod guard;
 pub(crate) mod listen;
 mod over_capacity;
-mod progress;
 mod worker;
 
 #[cfg(test)]
@@ -54,7 +54,7 @@ pub(crate) trait Handler: Send + Sync + 'static {
     }
 
     /// Records a connection that is refused for lack of capacity.
-    fn turned_away(&self, _peer: Option<SocketAddr>) {}
+    fn connection_refused(&self, _peer: Option<SocketAddr>) {}
 
     /// Answers a request. The server drops the future if the client disconnects or the server stops.
     fn answer(

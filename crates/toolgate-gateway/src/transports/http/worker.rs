@@ -19,7 +19,7 @@ use tokio::{
 use super::{
     Handler, HttpLimits,
     connection::{self, ConnectionState},
-    progress::{Progress, SweepLimits, Sweeps},
+    connection_phase::{PhaseTracker, SweepLimits, Sweeps},
 };
 
 /// The state that the accepting thread and the workers share.
@@ -39,7 +39,7 @@ pub(super) struct Worker<H> {
     patience: SweepLimits,
     sweeps: Sweeps,
     tasks: JoinSet<()>,
-    known: HashMap<Id, (Arc<Progress>, AbortHandle)>,
+    known: HashMap<Id, (Arc<PhaseTracker>, AbortHandle)>,
 }
 
 impl<H: Handler> Worker<H> {
@@ -74,8 +74,8 @@ impl<H: Handler> Worker<H> {
                 () = self.round(&mut clock), if !self.tasks.is_empty() => {}
             }
         }
-        for (progress, _) in self.known.values() {
-            progress.stop();
+        for (phase, _) in self.known.values() {
+            phase.stop();
         }
         let deadline = self.shared.deadline.get().copied().unwrap_or_else(Instant::now);
         let rest = async {
@@ -102,8 +102,8 @@ impl<H: Handler> Worker<H> {
             }
             _ = clock.tick() => {
                 self.sweeps.fetch_add(1, Ordering::Relaxed);
-                for (progress, task) in self.known.values() {
-                    if progress.is_overdue(&self.patience) {
+                for (phase, task) in self.known.values() {
+                    if phase.is_overdue(&self.patience) {
                         task.abort();
                     }
                 }
@@ -122,15 +122,15 @@ impl<H: Handler> Worker<H> {
             }
         };
         let peer = stream.peer_addr().ok();
-        let progress = Arc::new(Progress::new(Arc::clone(&self.sweeps)));
+        let phase = Arc::new(PhaseTracker::new(Arc::clone(&self.sweeps)));
         let site = ConnectionState {
             handler: Arc::clone(&self.handler),
             settings: Arc::clone(&self.settings),
-            progress: Arc::clone(&progress),
+            phase: Arc::clone(&phase),
             peer,
         };
         let task = self.tasks.spawn(connection::serve(stream, site));
-        self.known.insert(task.id(), (progress, task));
+        self.known.insert(task.id(), (phase, task));
     }
 
     fn forget(&mut self, ended: Result<(Id, ()), JoinError>) {

@@ -70,7 +70,7 @@ fn is_mirror(name: &str) -> bool {
 }
 
 /// Adds the headers that allow a page of `serve.origins` to read this response.
-pub(super) fn dress(
+pub(super) fn add_headers(
     guard: &Guard,
     head: &Parts,
     mut answer: Response<ResponseBody>,

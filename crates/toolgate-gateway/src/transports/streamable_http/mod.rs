@@ -3,7 +3,7 @@
 mod cors;
 mod legacy;
 mod modern;
-mod rejections;
+mod rejection_log;
 mod responder;
 mod sse_2024;
 mod streams;
@@ -22,7 +22,7 @@ use toolgate_wire::{
     mcp::{self, meta},
 };
 
-use self::{rejections::Rejections, sse_2024::Sse2024Clients};
+use self::{rejection_log::RejectionLog, sse_2024::Sse2024Clients};
 use super::http::{
     Handler,
     accept::{Accepts, is_json},
@@ -48,7 +48,7 @@ pub(crate) struct McpHandler {
     gateway: Arc<Gateway>,
     guard: Guard,
     older: Sse2024Clients,
-    rejections: Rejections,
+    rejections: RejectionLog,
 }
 
 /// The endpoint that a path names.
@@ -132,7 +132,7 @@ impl Rejection {
 
 impl McpHandler {
     pub(crate) fn new(gateway: Arc<Gateway>, guard: Guard) -> Self {
-        let (older, rejections) = (Sse2024Clients::default(), Rejections::new());
+        let (older, rejections) = (Sse2024Clients::default(), RejectionLog::new());
         Self { gateway, guard, older, rejections }
     }
 
@@ -206,10 +206,10 @@ impl Handler for McpHandler {
         answer: Response<ResponseBody>,
     ) -> Response<ResponseBody> {
         self.rejections.note(&self.gateway, peer, head, &answer);
-        cors::dress(&self.guard, head, answer)
+        cors::add_headers(&self.guard, head, answer)
     }
 
-    fn turned_away(&self, peer: Option<SocketAddr>) {
+    fn connection_refused(&self, peer: Option<SocketAddr>) {
         self.rejections.note_connection(&self.gateway, peer);
     }
 

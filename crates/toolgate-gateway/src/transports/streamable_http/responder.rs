@@ -73,53 +73,54 @@ pub(super) async fn answer(
         response
     });
     // A legacy client that loses its connection has not cancelled its request.
-    let mut work = Work { future: Some(work), goes_on: session.is_some() };
+    let mut work = RequestFuture { future: Some(work), goes_on: session.is_some() };
     let Some(mut messages) = messages else { return finished(work.await, is_modern) };
     let can_resume = session.as_ref().is_some_and(|session| &*session.version >= KNOWS_PRIMING);
     let patience = if can_resume { SOON } else { LATER };
     let first = tokio::select! {
         biased;
-        response = &mut work => First::Answer(response),
-        Some(line) = messages.recv() => First::Line(line),
-        () = tokio::time::sleep(patience) => First::Nothing,
+        response = &mut work => FirstEvent::Response(response),
+        Some(line) = messages.recv() => FirstEvent::Message(line),
+        () = tokio::time::sleep(patience) => FirstEvent::Timeout,
     };
     let line = match first {
-        First::Answer(response) => match messages.try_recv() {
+        FirstEvent::Response(response) => match messages.try_recv() {
             Err(_) if accepts.json => return finished(response, is_modern),
             line => {
                 work.future = Some(Box::pin(std::future::ready(response)));
                 line.ok()
             }
         },
-        First::Line(line) => Some(line),
-        First::Nothing => None,
+        FirstEvent::Message(line) => Some(line),
+        FirstEvent::Timeout => None,
     };
     let (events, body) = stream();
-    let pump = Pump {
+    let writer = ResponseStream {
         events,
         messages,
         replay: session.map(|session| session.replay.stream()),
         primes: can_resume,
         is_gone: false,
     };
-    tokio::spawn(pump.run(work, line));
+    tokio::spawn(writer.run(work, line));
     event_stream(body)
 }
 
-enum First {
-    Answer(JsonRpcResponse),
-    Line(Bytes),
-    Nothing,
+/// What happened first after a request was started.
+enum FirstEvent {
+    Response(JsonRpcResponse),
+    Message(Bytes),
+    Timeout,
 }
 
-/// The work on a request. If it is dropped before its end, it continues as a task if `goes_on` is set, and is cancelled
+/// The future of a request. If it is dropped before its end, it continues as a task if `goes_on` is set, and is cancelled
 /// otherwise.
-struct Work {
+struct RequestFuture {
     future: Option<Boxed<'static, JsonRpcResponse>>,
     goes_on: bool,
 }
 
-impl Future for Work {
+impl Future for RequestFuture {
     type Output = JsonRpcResponse;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<JsonRpcResponse> {
@@ -132,7 +133,7 @@ impl Future for Work {
     }
 }
 
-impl Drop for Work {
+impl Drop for RequestFuture {
     fn drop(&mut self) {
         if let (true, Some(future)) = (self.goes_on, self.future.take())
             && let Ok(runtime) = tokio::runtime::Handle::try_current()
@@ -143,7 +144,7 @@ impl Drop for Work {
 }
 
 /// Writes the messages that belong to a request to its stream, and the response at the end.
-struct Pump {
+struct ResponseStream {
     events: EventSender,
     messages: mpsc::Receiver<Bytes>,
     /// Records the messages for clients that can resume the stream.
@@ -152,8 +153,8 @@ struct Pump {
     is_gone: bool,
 }
 
-impl Pump {
-    async fn run(mut self, mut work: Work, first: Option<Bytes>) {
+impl ResponseStream {
+    async fn run(mut self, mut work: RequestFuture, first: Option<Bytes>) {
         if let Some(replay) = self.replay.as_ref().filter(|_| self.primes) {
             let priming = format!("id: {}\nretry: 1000\ndata: \n\n", replay.first_id());
             self.is_gone = self.events.send(priming.into()).await.is_err();

@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use toolgate::{Failure, Principal};
 use toolgate_wire::{Json, mcp::Era};
 
-use super::{SESSIONLESS, Server};
+use super::Server;
 use crate::{
     backoff::Backoff,
     config::{HttpTransport, ServerConfig, Text},
@@ -24,10 +24,36 @@ use crate::{
 /// How many requests of one owner can have connections of their own at once.
 const MAX_LEASES_PER_OWNER: usize = 16;
 
-/// The owner of a connection to a private server: a session, or a group of clients without sessions.
+/// Which clients share the connections of one [`ConnectionOwner`].
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum OwnerKey {
+    /// One legacy client: the id of its session.
+    Session(Arc<str>),
+    /// All clients of 2026-07-28 of one principal with the same name, version and capabilities.
+    Sessionless {
+        clients: Arc<str>,
+        /// The number of the lease, for a request with a connection of its own; otherwise 0.
+        lease: usize,
+    },
+}
+
+impl OwnerKey {
+    /// Whether both belong to the same clients. Leases do not count.
+    pub(crate) fn has_same_clients(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Session(id), Self::Session(other)) => id == other,
+            (Self::Sessionless { clients, .. }, Self::Sessionless { clients: others, .. }) => {
+                clients == others
+            }
+            _ => false,
+        }
+    }
+}
+
+/// The owner of a connection to a server whose sharing is `session`: a session, or a group of clients without sessions.
 #[derive(Clone, Debug)]
-pub(crate) struct SessionKey {
-    pub(crate) key: Arc<str>,
+pub(crate) struct ConnectionOwner {
+    pub(crate) key: OwnerKey,
     pub(crate) capabilities: Json,
     pub(crate) info: Json,
     pub(crate) version: Arc<str>,
@@ -37,11 +63,10 @@ pub(crate) struct SessionKey {
     pub(crate) account: Arc<Account>,
 }
 
-impl SessionKey {
-    /// Whether the owner is one client, which is a session. All clients of 2026-07-28 of one principal with the same name,
-    /// version and capabilities are one owner.
+impl ConnectionOwner {
+    /// Whether the owner is one client, which has a session.
     pub(in crate::upstream) fn is_one_client(&self) -> bool {
-        !self.key.starts_with(SESSIONLESS)
+        matches!(self.key, OwnerKey::Session(_))
     }
 }
 
@@ -53,11 +78,11 @@ pub(in crate::upstream) enum ConnectionScope {
     /// All legacy clients.
     SharedLegacy,
     /// One session.
-    Session(SessionKey),
+    Session(ConnectionOwner),
 }
 
 impl ConnectionScope {
-    pub(in crate::upstream) fn owner(&self) -> Option<&SessionKey> {
+    pub(in crate::upstream) fn owner(&self) -> Option<&ConnectionOwner> {
         match self {
             Self::Session(owner) => Some(owner),
             Self::Shared | Self::SharedLegacy => None,
@@ -91,8 +116,8 @@ impl ConnectionSlot {
 
 impl Server {
     /// The open connection, if there is one.
-    pub(crate) fn connected(&self, owner: Option<&SessionKey>) -> Option<Arc<Connection>> {
-        match owner.filter(|_| self.is_private()) {
+    pub(crate) fn connected(&self, owner: Option<&ConnectionOwner>) -> Option<Arc<Connection>> {
+        match owner.filter(|_| self.is_per_session()) {
             None => self.shared.ready(),
             Some(owner) => {
                 let own = self.own.lock();
@@ -101,8 +126,11 @@ impl Server {
         }
     }
 
-    pub(super) fn slot(&self, owner: Option<&SessionKey>) -> Result<Arc<ConnectionSlot>, Failure> {
-        let Some(owner) = owner.filter(|_| self.is_private()) else {
+    pub(super) fn slot(
+        &self,
+        owner: Option<&ConnectionOwner>,
+    ) -> Result<Arc<ConnectionSlot>, Failure> {
+        let Some(owner) = owner.filter(|_| self.is_per_session()) else {
             return Ok(Arc::clone(&self.shared));
         };
         let mut own = self.own.lock();
@@ -131,7 +159,7 @@ impl Server {
         let slot =
             Arc::new(ConnectionSlot { principal: principal.cloned(), ..ConnectionSlot::default() });
         slot.used_ms.store(self.now_ms(), Ordering::Relaxed);
-        own.insert(Arc::clone(&owner.key), Arc::clone(&slot));
+        own.insert(owner.key.clone(), Arc::clone(&slot));
         Ok(slot)
     }
 
@@ -141,18 +169,17 @@ impl Server {
     ///
     /// At most `MAX_LEASES_PER_OWNER` requests of one owner have their own. The others share the first connection, where the
     /// gateway refuses requests of the server while several calls are in flight.
-    pub(crate) fn lease(&self, owner: &SessionKey) -> Option<(SessionKey, Lease)> {
+    pub(crate) fn lease(&self, owner: &ConnectionOwner) -> Option<(ConnectionOwner, Lease)> {
         let is_lines = self.config.url.is_none() || self.config.transport == HttpTransport::Sse;
-        let is_old = self.manifest().is_some_and(|manifest| manifest.offer.era == Era::Legacy);
-        if owner.is_one_client() || !is_lines || !is_old {
+        let is_old =
+            self.manifest().is_some_and(|manifest| manifest.server_info.era == Era::Legacy);
+        let OwnerKey::Sessionless { clients, .. } = &owner.key else { return None };
+        if !is_lines || !is_old {
             return None;
         }
-        for number in 0..MAX_LEASES_PER_OWNER {
-            let key = match number {
-                0 => Arc::clone(&owner.key),
-                number => format!("{} #{number}", owner.key).into(),
-            };
-            let alone = SessionKey { key, ..owner.clone() };
+        for lease in 0..MAX_LEASES_PER_OWNER {
+            let key = OwnerKey::Sessionless { clients: Arc::clone(clients), lease };
+            let alone = ConnectionOwner { key, ..owner.clone() };
             let slot = self.slot(Some(&alone)).ok()?;
             // Under the lock: of two concurrent requests one gets it.
             let _own = self.own.lock();
@@ -164,8 +191,12 @@ impl Server {
     }
 
     /// Whether the slot is still in use.
-    pub(super) fn is_wanted(&self, slot: &Arc<ConnectionSlot>, owner: Option<&SessionKey>) -> bool {
-        let Some(owner) = owner.filter(|_| self.is_private()) else { return true };
+    pub(super) fn is_wanted(
+        &self,
+        slot: &Arc<ConnectionSlot>,
+        owner: Option<&ConnectionOwner>,
+    ) -> bool {
+        let Some(owner) = owner.filter(|_| self.is_per_session()) else { return true };
         let own = self.own.lock();
         own.get(&owner.key).is_some_and(|own| Arc::ptr_eq(own, slot))
     }
@@ -180,7 +211,8 @@ impl Server {
             let connection = slot.current.load_full();
             let is_busy = slot.lease.is_held()
                 || connection.as_ref().is_some_and(|connection| connection.in_flight() > 0);
-            let is_swept = is_idle && !is_busy && key.starts_with(SESSIONLESS);
+            let is_sessionless = matches!(key, OwnerKey::Sessionless { .. });
+            let is_swept = is_idle && !is_busy && is_sessionless;
             if let Some(connection) = connection.filter(|_| is_swept) {
                 connection.close("it was not used");
             }
@@ -189,8 +221,8 @@ impl Server {
     }
 
     /// Closes the connection of a session that is over.
-    pub(crate) fn end_session(&self, key: &str) {
-        let slot = self.own.lock().remove(key);
+    pub(crate) fn end_session(&self, id: &Arc<str>) {
+        let slot = self.own.lock().remove(&OwnerKey::Session(Arc::clone(id)));
         if let Some(connection) = slot.and_then(|slot| slot.current.swap(None)) {
             connection.close("its client is gone");
         }

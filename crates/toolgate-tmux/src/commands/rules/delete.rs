@@ -53,7 +53,7 @@ pub(super) fn check(judge: &mut Judge<'_>, call: &ProgramCall<'_>) {
 /// Judges each file that would be deleted.
 fn each(judge: &mut Judge<'_>, call: &ProgramCall<'_>, files: &[&Arg], recursive: bool) {
     for file in files {
-        let why = match judge.spot(file) {
+        let why = match judge.location_of(file) {
             PathLocation::Inside => continue,
             PathLocation::Whole if !recursive => continue,
             PathLocation::Whole => "it deletes the whole folder".to_owned(),

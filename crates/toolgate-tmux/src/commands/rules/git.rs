@@ -131,7 +131,7 @@ fn clean(judge: &mut Judge<'_>, call: &ProgramCall<'_>, args: &[Arg]) {
         (false, None) => paths,
     };
     for path in paths {
-        match judge.spot(path) {
+        match judge.location_of(path) {
             PathLocation::Inside => {}
             PathLocation::Whole if !has(args, "xX", &[]) => {}
             PathLocation::Whole => judge.find(

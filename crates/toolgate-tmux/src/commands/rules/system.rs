@@ -117,7 +117,7 @@ fn permissions(judge: &mut Judge<'_>, call: &ProgramCall<'_>) {
     let words = operands(call.args);
     let adds = words.first().is_some_and(|mode| call.name == "chmod" && only_adds(&mode.text));
     let inside = |spot| matches!(spot, PathLocation::Inside | PathLocation::Whole);
-    if !adds || !words.iter().skip(1).all(|path| inside(judge.spot(path))) {
+    if !adds || !words.iter().skip(1).all(|path| inside(judge.location_of(path))) {
         judge.find(
             Class::Permissions,
             call.line,

@@ -78,7 +78,7 @@ impl Judge<'_> {
                 self.find(Class::WriteOutsideRoot, line, "it writes to a file of a system");
             }
         } else {
-            match self.spot(file) {
+            match self.location_of(file) {
                 PathLocation::Outside if !self.is_below_pane(file) => {
                     let why = format!("it writes to a file {}", self.outside());
                     self.find(Class::WriteOutsideRoot, line, why);

@@ -247,12 +247,12 @@ pub(super) struct Writer {
     /// Calls whose intent is written and whose end is not.
     in_flight: HashSet<CallId>,
     reported_lost: u64,
-    scratch: Scratch,
+    buffers: WriteBuffers,
 }
 
 /// Buffers that each write reuses.
 #[derive(Default)]
-struct Scratch {
+struct WriteBuffers {
     items: Vec<Item>,
     batch: Batch,
     out: ChainedLines,
@@ -261,7 +261,12 @@ struct Scratch {
 
 impl Writer {
     pub(super) fn new(parts: WriterParts) -> Self {
-        Self { parts, in_flight: HashSet::new(), reported_lost: 0, scratch: Scratch::default() }
+        Self {
+            parts,
+            in_flight: HashSet::new(),
+            reported_lost: 0,
+            buffers: WriteBuffers::default(),
+        }
     }
 
     /// Whether a write is quick enough for the thread of a call: to a regular file and to nothing else.
@@ -275,38 +280,38 @@ impl Writer {
         if lock == FileLock::Try && !self.parts.output.try_lock() {
             return WriteResult::Busy;
         }
-        let mut scratch = std::mem::take(&mut self.scratch);
-        queue.drain_into(&mut scratch.items);
-        scratch.batch.clear();
-        let lost = self.note_lost(&mut scratch.batch);
+        let mut buffers = std::mem::take(&mut self.buffers);
+        queue.drain_into(&mut buffers.items);
+        buffers.batch.clear();
+        let lost = self.note_lost(&mut buffers.batch);
         let mut count = 0;
-        for item in scratch.items.drain(..) {
-            count += u64::from(self.add(item, &mut scratch.batch, &mut scratch.waiting));
+        for item in buffers.items.drain(..) {
+            count += u64::from(self.add(item, &mut buffers.batch, &mut buffers.waiting));
         }
-        let is_written = scratch.batch.is_empty()
-            || self.write_batch(&scratch.batch, &mut scratch.out, count, lost);
+        let is_written = buffers.batch.is_empty()
+            || self.write_batch(&buffers.batch, &mut buffers.out, count, lost);
         // A write unlocks the file itself; this is for an empty batch.
         self.parts.output.unlock();
-        for (call, waiter) in scratch.waiting.drain(..) {
+        for (call, waiter) in buffers.waiting.drain(..) {
             if !is_written {
                 self.in_flight.remove(&call);
             }
             // The call may have been cancelled meanwhile.
             let _ = waiter.send(is_written);
         }
-        self.forward(&scratch.batch, &scratch.out);
-        self.scratch = scratch;
+        self.forward(&buffers.batch, &buffers.out);
+        self.buffers = buffers;
         WriteResult::Done
     }
 
     /// Writes the records that were lost last, at the end of the thread.
     fn finish(&mut self) {
-        let mut scratch = std::mem::take(&mut self.scratch);
-        scratch.batch.clear();
-        let lost = self.note_lost(&mut scratch.batch);
-        if !scratch.batch.is_empty() {
-            self.write_batch(&scratch.batch, &mut scratch.out, 0, lost);
-            self.forward(&scratch.batch, &scratch.out);
+        let mut buffers = std::mem::take(&mut self.buffers);
+        buffers.batch.clear();
+        let lost = self.note_lost(&mut buffers.batch);
+        if !buffers.batch.is_empty() {
+            self.write_batch(&buffers.batch, &mut buffers.out, 0, lost);
+            self.forward(&buffers.batch, &buffers.out);
         }
     }
 

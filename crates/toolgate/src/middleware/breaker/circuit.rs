@@ -42,7 +42,7 @@ pub(super) enum CircuitDecision {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CallEnd {
     /// The server answered.
-    Well,
+    Answered,
     /// The server did not answer, not in time or not validly.
     Failed,
     /// The end says nothing about the server.
@@ -78,7 +78,7 @@ impl Circuit {
                 open.is_tried = false;
                 false
             }
-            (Some(_), CallEnd::Well) => {
+            (Some(_), CallEnd::Answered) => {
                 *self = Self::default();
                 false
             }
@@ -112,7 +112,7 @@ impl Circuit {
     }
 
     /// Whether it is in its initial state.
-    pub(super) fn is_well(&self) -> bool {
+    pub(super) fn is_initial(&self) -> bool {
         self.open.is_none() && self.last == 0
     }
 

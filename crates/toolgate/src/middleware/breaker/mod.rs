@@ -104,7 +104,7 @@ impl Breaker {
         (id.server().into(), tool)
     }
 
-    fn enter(&self, id: &ToolId, principal: &Principal) -> Result<Passage<'_>, Failure> {
+    fn enter(&self, id: &ToolId, principal: &Principal) -> Result<PassedCall<'_>, Failure> {
         let key = self.key(id);
         let mut circuits = self.circuits.lock();
         let mut is_trial = false;
@@ -135,7 +135,7 @@ impl Breaker {
         }
         drop(circuits);
         let principal = principal.clone();
-        Ok(Passage { breaker: self, key, principal, is_trial, ending: CallEnd::Unclear })
+        Ok(PassedCall { breaker: self, key, principal, is_trial, ending: CallEnd::Unclear })
     }
 }
 
@@ -154,7 +154,7 @@ fn refusal((server, tool): &Key, wait: Duration, why: &str) -> Failure {
 }
 
 /// A call that passed. Its drop records the end of the call in the circuit, also for a cancelled call.
-struct Passage<'a> {
+struct PassedCall<'a> {
     breaker: &'a Breaker,
     key: Key,
     principal: Principal,
@@ -162,7 +162,7 @@ struct Passage<'a> {
     ending: CallEnd,
 }
 
-impl Drop for Passage<'_> {
+impl Drop for PassedCall<'_> {
     fn drop(&mut self) {
         let mut circuits = self.breaker.circuits.lock();
         // A call that succeeds adds no circuit.
@@ -183,7 +183,7 @@ impl Drop for Passage<'_> {
             let why = circuit.why(config);
             tracing::warn!(%server, ?tool, %principal, "not called for a while: {why}");
         }
-        if circuit.is_well() {
+        if circuit.is_initial() {
             group.remove(&self.principal);
         }
         if group.is_empty() {
@@ -205,7 +205,7 @@ fn ending(outcome: &Outcome) -> CallEnd {
         Some(Code::Overloaded) => CallEnd::Unclear,
         _ => match outcome.class() {
             Class::Ok | Class::ToolError | Class::InputRequired | Class::UpstreamFailed => {
-                CallEnd::Well
+                CallEnd::Answered
             }
             _ => CallEnd::Unclear,
         },
@@ -242,12 +242,12 @@ impl Middleware for Breaker {
     }
 
     async fn call(&self, cx: &mut Context, call: Call, next: Next<'_>) -> Outcome {
-        let mut passage = match self.enter(call.id(), cx.principal()) {
-            Ok(passage) => passage,
+        let mut passed = match self.enter(call.id(), cx.principal()) {
+            Ok(passed) => passed,
             Err(refusal) => return refusal.into(),
         };
         let outcome = next.call(cx, call).await;
-        passage.ending = ending(&outcome);
+        passed.ending = ending(&outcome);
         outcome
     }
 }

@@ -27,7 +27,7 @@ fn filter(config: &FilterConfig) -> Chain {
 
 /// A context whose request carries this `_meta`.
 fn narrowed(meta: &str) -> Context {
-    let (control, _) = Control::lift(&json(meta)).unwrap();
+    let (control, _) = Control::extract(&json(meta)).unwrap();
     context().with_control(control)
 }
 
@@ -193,7 +193,7 @@ async fn a_request_narrows_itself_and_what_it_calls() {
     // A nested call is narrowed by its own list and by its caller's: neither can widen the other.
     let mut nested = cx.nested();
     assert_eq!(code(&layer, &mut nested, "wipe").await, Some(Code::ToolNotAllowed));
-    let (mut own, _) = Control::lift(&json(r#"{"allowedTools":["wipe","list"]}"#)).unwrap();
+    let (mut own, _) = Control::extract(&json(r#"{"allowedTools":["wipe","list"]}"#)).unwrap();
     own.inherit(cx.control());
     let mut nested = context().with_control(own);
     assert_eq!(code(&layer, &mut nested, "wipe").await, Some(Code::ToolNotAllowed));

@@ -47,7 +47,7 @@ pub enum Resolved<'a> {
 pub enum OverrideError {
     /// A tool has more than one override.
     #[error("`{0}` has two overrides: put them together")]
-    Twice(ToolId),
+    DuplicateTool(ToolId),
     /// An invalid name.
     #[error(
         "`{name}` cannot be the name of `{tool}`: write 1 to {MAX_NAME} letters, digits, `_`, `-`, `.` \
@@ -110,7 +110,7 @@ impl Overrides {
                 renamed.push((tool.clone(), Arc::from(name)));
             }
             if tools.insert(tool.clone(), Replacement::new(&config)).is_some() {
-                return Err(OverrideError::Twice(tool));
+                return Err(OverrideError::DuplicateTool(tool));
             }
         }
         let overrides = Self::joined(Arc::new(tools), renamed);

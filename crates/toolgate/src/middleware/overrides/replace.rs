@@ -125,7 +125,7 @@ impl Replacement {
 
     /// Refuses a call that contains a hidden argument.
     pub(super) fn check(&self, call: &Call) -> Result<(), Failure> {
-        match self.given(call)? {
+        match self.arguments_of(call)? {
             Some(given) => self.check_names(&given, call.tool()),
             None => Ok(()),
         }
@@ -136,7 +136,7 @@ impl Replacement {
         if self.hidden.is_empty() && self.defaults.is_empty() {
             return Ok(None);
         }
-        let mut arguments = self.given(call)?.unwrap_or_default();
+        let mut arguments = self.arguments_of(call)?.unwrap_or_default();
         self.check_names(&arguments, call.tool())?;
         for (name, value) in &self.defaults {
             if !arguments.contains(name) {
@@ -149,7 +149,7 @@ impl Replacement {
         Ok(arguments.is_changed().then(|| arguments.finish()))
     }
 
-    fn given(&self, call: &Call) -> Result<Option<Object>, Failure> {
+    fn arguments_of(&self, call: &Call) -> Result<Option<Object>, Failure> {
         let changes = !(self.hidden.is_empty() && self.defaults.is_empty());
         match call.arguments() {
             Some(arguments) if changes => arguments.object().map(Some).ok_or_else(|| {

@@ -13,7 +13,7 @@ mod verdict;
 use std::sync::Arc;
 
 pub use config::{BadPrincipal, Bindings, PolicyConfig, PolicyTables, PrincipalPattern};
-use policies::Named;
+use policies::NamedPolicy;
 pub use policies::{Policies, PolicyError};
 use verdict::{PolicyRequest, PolicyVerdict};
 
@@ -63,8 +63,8 @@ const MAX_ID: usize = 100;
 #[derive(Debug)]
 pub struct Policy {
     known: Policies,
-    namespace: Option<Arc<Named>>,
-    principals: Vec<(PrincipalPattern, Arc<Named>)>,
+    namespace: Option<Arc<NamedPolicy>>,
+    principals: Vec<(PrincipalPattern, Arc<NamedPolicy>)>,
 }
 
 impl Policy {
@@ -85,7 +85,7 @@ impl Policy {
     fn bound<'a>(
         &'a self,
         cx: &'a Context,
-    ) -> impl Iterator<Item = (&'a Arc<str>, Option<&'a Named>)> {
+    ) -> impl Iterator<Item = (&'a Arc<str>, Option<&'a NamedPolicy>)> {
         let covering = self.principals.iter().filter(|(pattern, _)| pattern.covers(cx.principal()));
         let operator = self.namespace.iter().chain(covering.map(|(_, policy)| policy));
         let operator = operator.map(|policy| (&policy.name, Some(&**policy)));
@@ -106,7 +106,7 @@ impl Policy {
 }
 
 /// The verdict of one policy. An unknown policy (`None`) allows nothing.
-fn judge(policy: Option<&Named>, asked: PolicyRequest<'_>) -> PolicyVerdict {
+fn judge(policy: Option<&NamedPolicy>, asked: PolicyRequest<'_>) -> PolicyVerdict {
     policy.map_or_else(|| PolicyVerdict::deny("unknown policy"), |policy| policy.judge(asked))
 }
 

@@ -16,7 +16,7 @@ use super::{
 
 /// The compiled policies of a config. Clones share them.
 #[derive(Clone, Debug, Default)]
-pub struct Policies(Arc<BTreeMap<Arc<str>, Arc<Named>>>);
+pub struct Policies(Arc<BTreeMap<Arc<str>, Arc<NamedPolicy>>>);
 
 /// Why policies are invalid.
 #[derive(Debug, thiserror::Error)]
@@ -92,7 +92,7 @@ impl Policies {
         for (name, config) in configs {
             let rules = Rules::load(name, config, base)?;
             let name: Arc<str> = name.as_str().into();
-            policies.insert(Arc::clone(&name), Arc::new(Named { name, rules }));
+            policies.insert(Arc::clone(&name), Arc::new(NamedPolicy { name, rules }));
         }
         Ok(Self(Arc::new(policies)))
     }
@@ -102,12 +102,12 @@ impl Policies {
         self.0.keys().map(|name| &**name)
     }
 
-    pub(super) fn get(&self, name: &str) -> Option<&Arc<Named>> {
+    pub(super) fn get(&self, name: &str) -> Option<&Arc<NamedPolicy>> {
         self.0.get(name)
     }
 
     /// The policy of this name.
-    pub(super) fn bound(&self, name: &str, bound: &str) -> Result<Arc<Named>, PolicyError> {
+    pub(super) fn bound(&self, name: &str, bound: &str) -> Result<Arc<NamedPolicy>, PolicyError> {
         let unknown = || {
             let names: Vec<_> = self.names().map(|name| format!("`{name}`")).collect();
             let known = if names.is_empty() {
@@ -128,12 +128,12 @@ impl Policies {
 
 /// One policy with its name.
 #[derive(Debug)]
-pub(super) struct Named {
+pub(super) struct NamedPolicy {
     pub(super) name: Arc<str>,
     rules: Rules,
 }
 
-impl Named {
+impl NamedPolicy {
     pub(super) fn judge(&self, asked: PolicyRequest<'_>) -> PolicyVerdict {
         match &self.rules {
             Rules::Globs(globs) => globs.judge(asked.tool.id()),

@@ -44,7 +44,7 @@ fn layer(known: &Policies, namespace: Option<&str>, principals: &[(&str, &str)])
 
 fn surroundings(principal: Principal, meta: &str) -> Context {
     let session = Session { id: "s-1".into(), namespace: "default".into(), principal };
-    let lifted = Control::lift(&json(meta)).map(|(control, _)| control);
+    let lifted = Control::extract(&json(meta)).map(|(control, _)| control);
     Context::new(Arc::new(session)).with_control(lifted.unwrap_or_default())
 }
 

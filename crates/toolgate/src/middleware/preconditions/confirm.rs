@@ -35,15 +35,15 @@ pub struct Approval {
 }
 
 /// Whether the call comes with a confirmation. Does not use it up.
-pub(super) fn has_spoken(gate: &Gate, cx: &Context) -> bool {
-    given(cx).is_some_and(|json| match json.bool() {
+pub(super) fn has_confirmation(gate: &Gate, cx: &Context) -> bool {
+    confirmation_of(cx).is_some_and(|json| match json.bool() {
         Some(yes) => yes && gate.config.boolean,
         None => json.text().is_some(),
     })
 }
 
 /// The caller's confirmation, in `_meta` or as an argument.
-pub(super) fn given(cx: &Context) -> Option<&Json> {
+pub(super) fn confirmation_of(cx: &Context) -> Option<&Json> {
     let argument = cx.extensions().get::<ArgumentKey>().map(|key| &key.0);
     let given = cx.control().confirm.as_ref().or(argument);
     given.filter(|json| json.bool() != Some(false) && json.as_str() != "null")
@@ -61,9 +61,9 @@ pub(super) fn check_round(gate: &Gate, cx: &mut Context, call: &Call) -> Result<
     let binding = Binding::of(cx, call).map_err(|_| made_up())?;
     let inner = gate.seals.redeem(purpose, &state, &binding);
     let inner = inner.map_err(|error| refused(error, RULE))?;
-    if purpose == Purpose::Carry {
+    if purpose == Purpose::ServerState {
         cx.forward_input(InputRound {
-            state: uncarried(inner),
+            state: server_state(inner),
             responses: round.responses.clone(),
         });
     }
@@ -71,7 +71,7 @@ pub(super) fn check_round(gate: &Gate, cx: &mut Context, call: &Call) -> Result<
 }
 
 /// The approval of this call, or the answer to the caller.
-pub(super) async fn obtain(
+pub(super) async fn confirm(
     gate: &Gate,
     cx: &mut Context,
     call: &Call,
@@ -83,7 +83,7 @@ pub(super) async fn obtain(
         let failure = Failure::new(Code::InvalidArguments, message);
         Outcome::from(failure.suggest("Give each argument once.").by(NAME, "readable"))
     })?;
-    if let Some(approval) = already(gate, cx, &binding, rule)? {
+    if let Some(approval) = existing_approval(gate, cx, &binding, rule)? {
         return Ok(approval);
     }
     match cx.client_input().clone() {
@@ -93,7 +93,7 @@ pub(super) async fn obtain(
             let cancel = cx.cancel().clone();
             let answer = tokio::select! {
                 biased;
-                () = cancel.cancelled() => return Err(given_up()),
+                () = cancel.cancelled() => return Err(cancelled()),
                 answer = tokio::time::timeout(gate.config.ttl, asked) => answer,
             };
             match answer {
@@ -101,7 +101,7 @@ pub(super) async fn obtain(
                 Ok(Err(ElicitError::Unsupported)) => {
                     fall_back(gate, cx, call, &binding, question, rule).await
                 }
-                Ok(Err(ElicitError::Disconnected)) => Err(given_up()),
+                Ok(Err(ElicitError::Disconnected)) => Err(cancelled()),
                 Err(_) => Err(refused(SealError::Expired, rule)),
             }
         }
@@ -109,14 +109,14 @@ pub(super) async fn obtain(
     }
 }
 
-pub(super) fn given_up() -> Outcome {
+pub(super) fn cancelled() -> Outcome {
     Failure::new(Code::Cancelled, "the client gave the call up")
         .with_executed(crate::Executed::No)
         .into()
 }
 
 /// The approval that the call contains, if it does.
-fn already(
+fn existing_approval(
     gate: &Gate,
     cx: &mut Context,
     binding: &Binding,
@@ -128,9 +128,12 @@ fn already(
     };
     if let Some(round) = cx.gateway_input().cloned() {
         let state = round.state.as_ref().and_then(Json::text).unwrap_or_default().into_owned();
-        if purpose_of(&state) == Some(Purpose::Carry) {
-            let inner = redeem(Purpose::Carry, &state)?;
-            cx.forward_input(InputRound { state: uncarried(&inner), responses: round.responses });
+        if purpose_of(&state) == Some(Purpose::ServerState) {
+            let inner = redeem(Purpose::ServerState, &state)?;
+            cx.forward_input(InputRound {
+                state: server_state(&inner),
+                responses: round.responses,
+            });
             return Ok(Some(Approval { how: "carried" }));
         }
         let answer = round.responses.as_ref().and_then(|responses| responses.get(QUESTION));
@@ -139,7 +142,7 @@ fn already(
         redeem(Purpose::Question, &state)?;
         return read(&answer, "input_response", rule).map(Some);
     }
-    let Some(given) = given(cx) else { return Ok(None) };
+    let Some(given) = confirmation_of(cx) else { return Ok(None) };
     match (given.bool(), given.text()) {
         (Some(true), _) if gate.config.boolean => Ok(Some(Approval { how: "boolean" })),
         // `true` is not enough here: ask as without a confirmation.
@@ -249,7 +252,12 @@ async fn fall_back(
 
 /// Seals the `requestState` of a server that asks for input during a confirmed call, so that the client's next round
 /// needs no second confirmation.
-pub(super) fn carry(gate: &Gate, cx: &Context, call: &Call, mut outcome: Outcome) -> Outcome {
+pub(super) fn seal_server_state(
+    gate: &Gate,
+    cx: &Context,
+    call: &Call,
+    mut outcome: Outcome,
+) -> Outcome {
     if outcome.class() != Class::InputRequired {
         return outcome;
     }
@@ -259,7 +267,7 @@ pub(super) fn carry(gate: &Gate, cx: &Context, call: &Call, mut outcome: Outcome
     let Some(mut object) = result.json().object() else { return outcome };
     let inner =
         object.get(member::REQUEST_STATE).map_or_else(String::new, |s| s.as_str().to_owned());
-    match gate.seals.issue(Purpose::Carry, &binding, gate.config.ttl, &inner) {
+    match gate.seals.issue(Purpose::ServerState, &binding, gate.config.ttl, &inner) {
         Ok(state) => {
             object.set(member::REQUEST_STATE, Json::string(&state));
             outcome.set_result(result.with_json(object.finish()));
@@ -269,6 +277,6 @@ pub(super) fn carry(gate: &Gate, cx: &Context, call: &Call, mut outcome: Outcome
     }
 }
 
-fn uncarried(inner: &str) -> Option<Json> {
+fn server_state(inner: &str) -> Option<Json> {
     if inner.is_empty() { None } else { Json::parse(inner.to_owned(), &Limits::default()).ok() }
 }

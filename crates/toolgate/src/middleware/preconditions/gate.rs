@@ -34,7 +34,7 @@ pub enum BadPreconditions {
     },
     /// Two preconditions have one id.
     #[error("two preconditions have the id `{0}`: each needs one of its own")]
-    Twice(String),
+    DuplicateId(String),
     /// A rule selects no tools or requires nothing.
     #[error(
         "`{0}` is empty: a rule that never holds is worse than none; fill it, or remove the table"
@@ -159,7 +159,7 @@ impl Gate {
         for precondition in own {
             let id = canonical(precondition.id());
             if known.iter().any(|other| other.id() == id) {
-                return Err(BadPreconditions::Twice(id.to_owned()));
+                return Err(BadPreconditions::DuplicateId(id.to_owned()));
             }
             known.push(Arc::clone(precondition));
         }

@@ -192,11 +192,11 @@ impl Middleware for Preconditions {
                 Err(outcome) => outcome,
             },
             Verdict::Ask(question) => {
-                match confirm::obtain(&self.gate, cx, &call, &question, &decision.rule).await {
+                match confirm::confirm(&self.gate, cx, &call, &question, &decision.rule).await {
                     Ok(approval) => {
                         cx.extensions_mut().insert(approval);
                         let outcome = next.call(cx, call.clone()).await;
-                        confirm::carry(&self.gate, cx, &call, outcome)
+                        confirm::seal_server_state(&self.gate, cx, &call, outcome)
                     }
                     Err(outcome) => outcome,
                 }
@@ -217,5 +217,5 @@ impl Middleware for Preconditions {
 /// The confirmation that the caller sent with its call, in `_meta` or as an argument.
 #[cfg(feature = "rate-limit")]
 pub(crate) fn confirmation(cx: &Context) -> Option<&toolgate_wire::Json> {
-    confirm::given(cx)
+    confirm::confirmation_of(cx)
 }

@@ -54,7 +54,7 @@ pub(super) async fn approval(
     let decision = tokio::select! {
         biased;
         decision = decided => decision.map_err(|error| failed(&error, &request, rule))?,
-        () = cancel.cancelled() => return Err(super::confirm::given_up()),
+        () = cancel.cancelled() => return Err(super::confirm::cancelled()),
     };
     cx.extensions_mut().insert(ApprovalNote::from(&decision));
     match decision {

@@ -34,7 +34,7 @@ pub(super) fn dry(
     rule: &str,
 ) -> Outcome {
     let mut missing = preview.missing.clone();
-    if super::confirm::has_spoken(gate, cx) && missing.len() > 1 {
+    if super::confirm::has_confirmation(gate, cx) && missing.len() > 1 {
         missing.retain(|key| *key != ConfirmKey::Caller);
     }
     let holders = missing.iter().map(|key| match key {

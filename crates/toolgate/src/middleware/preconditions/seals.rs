@@ -36,17 +36,17 @@ pub(super) enum Purpose {
     /// The state of a question to a client that repeats its call with the answer.
     Question,
     /// The state of a confirmed call for which the server asks for input.
-    Carry,
+    ServerState,
 }
 
 impl Purpose {
-    const ALL: [Self; 3] = [Self::Token, Self::Question, Self::Carry];
+    const ALL: [Self; 3] = [Self::Token, Self::Question, Self::ServerState];
 
     const fn letter(self) -> char {
         match self {
             Self::Token => 't',
             Self::Question => 'q',
-            Self::Carry => 'c',
+            Self::ServerState => 'c',
         }
     }
 }
@@ -105,7 +105,7 @@ impl Seals {
         for byte in head.iter().chain(&genuine).chain(&bound) {
             let _ = write!(text, "{byte:02x}");
         }
-        if purpose == Purpose::Carry {
+        if purpose == Purpose::ServerState {
             text.push('.');
             text.push_str(inner);
         }
@@ -204,7 +204,7 @@ fn after_prefix(purpose: Purpose, text: &str) -> Option<&str> {
 fn read(purpose: Purpose, text: &str) -> Option<(Vec<u8>, &str)> {
     let text = after_prefix(purpose, text)?;
     let (hex, inner) = match purpose {
-        Purpose::Carry => text.split_once('.')?,
+        Purpose::ServerState => text.split_once('.')?,
         _ => (text, ""),
     };
     if hex.len() != 2 * (HEAD + 2 * TAG) || !hex.is_ascii() {
@@ -258,12 +258,12 @@ mod tests {
     #[test]
     fn any_change_is_found_and_no_kind_is_taken_for_another() {
         let seals = Seals::new().unwrap();
-        let seal = seals.issue(Purpose::Carry, &binding(1), MINUTE, "server.state").unwrap();
+        let seal = seals.issue(Purpose::ServerState, &binding(1), MINUTE, "server.state").unwrap();
         for at in 0..seal.len() {
             let mut changed = seal.clone().into_bytes();
             changed[at] = if changed[at] == b'0' { b'1' } else { b'0' };
             let changed = String::from_utf8(changed).unwrap();
-            let taken = seals.redeem(Purpose::Carry, &changed, &binding(1));
+            let taken = seals.redeem(Purpose::ServerState, &changed, &binding(1));
             // Changing the binding's tag leads to `Mismatch`.
             assert!(
                 matches!(taken, Err(SealError::Tampered | SealError::Mismatch)),
@@ -272,7 +272,7 @@ mod tests {
         }
         let as_token = seal.replacen("tgc1c", "tgc1t", 1);
         assert_eq!(seals.redeem(Purpose::Token, &as_token, &binding(1)), Err(SealError::Tampered));
-        assert_eq!(seals.redeem(Purpose::Carry, &seal, &binding(1)), Ok("server.state"));
+        assert_eq!(seals.redeem(Purpose::ServerState, &seal, &binding(1)), Ok("server.state"));
         assert!(is_seal(&seal) && !is_seal("rs1.AAAA") && !is_seal("tgc1x-00"));
     }
 }

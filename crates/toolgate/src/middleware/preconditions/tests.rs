@@ -309,7 +309,7 @@ fn what_would_never_hold_is_refused_at_start() {
 async fn anybody_may_ask_for_a_dry_run_of_anything() {
     let mut cx = context();
     let meta = testbed::json(r#"{"toolgate/dry_run":true}"#);
-    let (control, _) = crate::Control::lift(&meta).unwrap();
+    let (control, _) = crate::Control::extract(&meta).unwrap();
     cx = cx.with_control(control);
     let server = answering(testbed::json("{}"));
     let readonly = Call::new(tool("look", Tier::Readonly), None);

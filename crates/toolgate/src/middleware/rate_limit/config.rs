@@ -39,7 +39,7 @@ pub struct RateRule {
     pub tools: Selectors,
     /// Which calls are counted together: those with the same value of all of these.
     #[serde(default)]
-    pub per: Per,
+    pub per: Dimensions,
     /// The number of calls per second, minute or hour: `"10/s"`, `"100/m"` or `"1000/h"`.
     pub limit: Rate,
     /// The number of calls that may come at once; default: the number in `limit`.
@@ -57,7 +57,7 @@ pub struct QuotaRule {
     pub tools: Selectors,
     /// Which calls are counted together: those with the same value of all of these.
     #[serde(default)]
-    pub per: Per,
+    pub per: Dimensions,
     /// The number of calls per day, which ends at midnight UTC: `"500/day"`.
     pub limit: Daily,
 }
@@ -111,7 +111,7 @@ impl fmt::Display for Selectors {
 #[derive(Clone, Copy, Debug, Deserialize, Serialize, PartialEq, Eq, PartialOrd, Ord)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
-pub enum By {
+pub enum Dimension {
     /// The caller.
     Principal,
     /// The namespace.
@@ -125,29 +125,29 @@ pub enum By {
 /// What tells calls apart: each combination is counted on its own. In order, each once.
 #[derive(Clone, Debug, Serialize, PartialEq, Eq)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[cfg_attr(feature = "schema", schemars(with = "OneOrMany<By>"))]
-pub struct Per(pub(super) Vec<By>);
+#[cfg_attr(feature = "schema", schemars(with = "OneOrMany<Dimension>"))]
+pub struct Dimensions(pub(super) Vec<Dimension>);
 
-impl Per {
+impl Dimensions {
     /// Tells calls apart by all of these.
     #[must_use]
-    pub fn new(by: impl IntoIterator<Item = By>) -> Self {
-        let mut by: Vec<By> = by.into_iter().collect();
+    pub fn new(by: impl IntoIterator<Item = Dimension>) -> Self {
+        let mut by: Vec<Dimension> = by.into_iter().collect();
         by.sort_unstable();
         by.dedup();
         Self(by)
     }
 }
 
-impl Default for Per {
+impl Default for Dimensions {
     fn default() -> Self {
-        Self(vec![By::Principal])
+        Self(vec![Dimension::Principal])
     }
 }
 
-impl<'de> Deserialize<'de> for Per {
+impl<'de> Deserialize<'de> for Dimensions {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let by = OneOrMany::<By>::deserialize(deserializer).map_err(|_| {
+        let by = OneOrMany::<Dimension>::deserialize(deserializer).map_err(|_| {
             serde::de::Error::custom(
                 "write `principal`, `namespace`, `tool` or `session`, or a list of them",
             )
@@ -161,15 +161,15 @@ impl<'de> Deserialize<'de> for Per {
     }
 }
 
-impl fmt::Display for Per {
+impl fmt::Display for Dimensions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (at, by) in self.0.iter().enumerate() {
             f.write_str(if at > 0 { " and " } else { "" })?;
             f.write_str(match by {
-                By::Principal => "principal",
-                By::Namespace => "namespace",
-                By::Tool => "tool",
-                By::Session => "session",
+                Dimension::Principal => "principal",
+                Dimension::Namespace => "namespace",
+                Dimension::Tool => "tool",
+                Dimension::Session => "session",
             })?;
         }
         Ok(())

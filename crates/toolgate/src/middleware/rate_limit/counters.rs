@@ -8,7 +8,7 @@ use std::{
 };
 
 use super::{
-    config::{By, Per},
+    config::{Dimension, Dimensions},
     rounds::Rounds,
 };
 use crate::{
@@ -94,15 +94,15 @@ pub(super) struct CounterKey {
 }
 
 impl CounterKey {
-    pub(super) fn new(rule: &Arc<str>, per: &Per, cx: &Context, call: &Call) -> Self {
+    pub(super) fn new(rule: &Arc<str>, per: &Dimensions, cx: &Context, call: &Call) -> Self {
         let mut key = Self::shared(rule);
         let session = cx.session();
         for by in &per.0 {
             match by {
-                By::Principal => key.principal = Some(session.principal.clone()),
-                By::Namespace => key.namespace = Some(Arc::clone(&session.namespace)),
-                By::Tool => key.tool = Some(call.id().clone()),
-                By::Session => key.session = Some(Arc::clone(&session.id)),
+                Dimension::Principal => key.principal = Some(session.principal.clone()),
+                Dimension::Namespace => key.namespace = Some(Arc::clone(&session.namespace)),
+                Dimension::Tool => key.tool = Some(call.id().clone()),
+                Dimension::Session => key.session = Some(Arc::clone(&session.id)),
             }
         }
         key

@@ -44,7 +44,7 @@ impl RateLimit {
         rules.extend(config.quota.iter().map(LimitRule::quota));
         for (at, rule) in rules.iter().enumerate() {
             if rules.iter().take(at).any(|other| other.id == rule.id) {
-                return Err(BadRateLimit::Twice(rule.name()));
+                return Err(BadRateLimit::DuplicateRule(rule.name()));
             }
         }
         Ok(Self { rules, counters })

@@ -16,7 +16,7 @@ use governor::{
 };
 
 use super::{
-    config::{Per, QuotaRule, RateRule, Selectors},
+    config::{Dimensions, QuotaRule, RateRule, Selectors},
     counters::Time,
 };
 use crate::identity::ToolId;
@@ -31,7 +31,7 @@ const DAY: i64 = 24 * 60 * 60;
 pub(super) struct LimitRule {
     tools: Selectors,
     /// The scope in which calls are counted together.
-    pub(super) per: Per,
+    pub(super) per: Dimensions,
     /// The key of its cells. Two chains share the cells of equal rules.
     pub(super) id: Arc<str>,
     /// The rule in words: `10/s per principal`.

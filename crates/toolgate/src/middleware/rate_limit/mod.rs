@@ -11,7 +11,9 @@ mod limiter;
 #[cfg(feature = "rate-limit")]
 mod rounds;
 
-pub use config::{BadLimit, By, Daily, Per, QuotaRule, Rate, RateLimitConfig, RateRule, Selectors};
+pub use config::{
+    BadLimit, Daily, Dimension, Dimensions, QuotaRule, Rate, RateLimitConfig, RateRule, Selectors,
+};
 #[cfg(feature = "rate-limit")]
 pub use counters::Counters;
 #[cfg(feature = "rate-limit")]
@@ -78,7 +80,7 @@ pub enum BadRateLimit {
         "`limits` has two rules that count the same calls, `{0}`: remove one of them, or tell them \
          apart by `tools`, `per` or `limit`"
     )]
-    Twice(String),
+    DuplicateRule(String),
     /// There is no rule.
     #[error("there is no rule in `limits.rate` or `limits.quota`: add one, or leave the layer out")]
     Nothing,

@@ -68,12 +68,12 @@ pub(super) struct ToolLabels {
     category: StringValue,
     idempotent: bool,
     /// Labels of successful calls, per transport.
-    good: [OnceLock<Measured>; 3],
+    good: [OnceLock<MeasurementLabels>; 3],
 }
 
 /// The labels for one call's measurements.
 #[derive(Clone, Debug)]
-pub(super) struct Measured {
+pub(super) struct MeasurementLabels {
     /// Of `mcp.tool.*`.
     pub(super) tool: Vec<KeyValue>,
     /// Of `mcp.server.operation.duration`.
@@ -109,7 +109,7 @@ impl ToolLabels {
         &self,
         transport: Option<Transport>,
         ending: MeasuredEnd,
-    ) -> Cow<'_, Measured> {
+    ) -> Cow<'_, MeasurementLabels> {
         let good = match transport {
             _ if ending != MeasuredEnd::OK => None,
             None => self.good.first(),
@@ -122,7 +122,7 @@ impl ToolLabels {
         }
     }
 
-    fn make(&self, transport: Option<Transport>, ending: MeasuredEnd) -> Measured {
+    fn make(&self, transport: Option<Transport>, ending: MeasuredEnd) -> MeasurementLabels {
         let mut tool = vec![
             KeyValue::new("mcp.tool.name", self.name.clone()),
             KeyValue::new("mcp.tool.category", self.category.clone()),
@@ -138,7 +138,7 @@ impl ToolLabels {
         }
         let mut operation = operation(method::TOOLS_CALL, transport, ending);
         operation.push(KeyValue::new("gen_ai.tool.name", self.name.clone()));
-        Measured { tool, operation }
+        MeasurementLabels { tool, operation }
     }
 }
 

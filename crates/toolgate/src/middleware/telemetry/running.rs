@@ -29,11 +29,11 @@ pub(super) struct Running<'a> {
     span: Option<BoxedSpan>,
     started: Instant,
     transport: Option<Transport>,
-    what: Measured,
+    what: MeasuredOperation,
     is_counted: bool,
 }
 
-enum Measured {
+enum MeasuredOperation {
     Call(Arc<ToolLabels>),
     Request(&'static str),
 }
@@ -63,7 +63,7 @@ impl<'a> Running<'a> {
             let text = bounded(redactor.arguments(arguments).to_string());
             span.set_attribute(KeyValue::new("gen_ai.tool.call.arguments", text));
         }
-        Self::new(instruments, span, cx, Measured::Call(labels))
+        Self::new(instruments, span, cx, MeasuredOperation::Call(labels))
     }
 
     /// Starts to measure a listing or another request.
@@ -78,14 +78,14 @@ impl<'a> Running<'a> {
             }
             (name.into(), attributes)
         });
-        Self::new(instruments, span, cx, Measured::Request(name))
+        Self::new(instruments, span, cx, MeasuredOperation::Request(name))
     }
 
     fn new(
         instruments: &'a Instruments,
         span: Option<BoxedSpan>,
         cx: &Context,
-        what: Measured,
+        what: MeasuredOperation,
     ) -> Self {
         let transport = cx.ingress().transport;
         Self { instruments, span, started: Instant::now(), transport, what, is_counted: false }
@@ -106,10 +106,10 @@ impl<'a> Running<'a> {
             span.end();
         }
         match &self.what {
-            Measured::Call(labels) => {
+            MeasuredOperation::Call(labels) => {
                 self.instruments.count_call(labels, self.transport, ending, took);
             }
-            Measured::Request(method) => {
+            MeasuredOperation::Request(method) => {
                 self.instruments.count_request(method, self.transport, ending, took);
             }
         }

@@ -46,7 +46,7 @@ fn extent(value: &Value) -> (u64, usize) {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Unreadable {
     /// An object contains this key twice: one parser may take the first value, another the last.
-    Twice(String),
+    DuplicateKey(String),
     /// A number out of range, a lone surrogate, or too many levels.
     Other,
 }
@@ -56,43 +56,43 @@ pub(super) fn read(json: Option<&Json>) -> Result<Arguments, Unreadable> {
     let Some(json) = json else {
         return Ok(Arguments { value: Value::Object(Map::new()), count: 1, depth: 0 });
     };
-    let mut tally = Tally::default();
+    let mut state = ParseState::default();
     let mut reader = serde_json::Deserializer::from_slice(json.as_bytes());
-    match (Seed { tally: &mut tally, depth: 0 }).deserialize(&mut reader) {
-        Ok(value) => Ok(Arguments { value, count: tally.count, depth: tally.depth }),
-        Err(_) => Err(tally.twice.map_or(Unreadable::Other, Unreadable::Twice)),
+    match (ValueVisitor { state: &mut state, depth: 0 }).deserialize(&mut reader) {
+        Ok(value) => Ok(Arguments { value, count: state.count, depth: state.depth }),
+        Err(_) => Err(state.duplicate_key.map_or(Unreadable::Other, Unreadable::DuplicateKey)),
     }
 }
 
 #[derive(Default)]
-struct Tally {
+struct ParseState {
     count: u64,
     depth: usize,
-    twice: Option<String>,
+    duplicate_key: Option<String>,
 }
 
-struct Seed<'a> {
-    tally: &'a mut Tally,
+struct ValueVisitor<'a> {
+    state: &'a mut ParseState,
     depth: usize,
 }
 
-impl Seed<'_> {
-    fn inner(&mut self) -> Seed<'_> {
-        Seed { tally: self.tally, depth: self.depth + 1 }
+impl ValueVisitor<'_> {
+    fn inner(&mut self) -> ValueVisitor<'_> {
+        ValueVisitor { state: self.state, depth: self.depth + 1 }
     }
 }
 
-impl<'de> DeserializeSeed<'de> for Seed<'_> {
+impl<'de> DeserializeSeed<'de> for ValueVisitor<'_> {
     type Value = Value;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
-        self.tally.count += 1;
-        self.tally.depth = self.tally.depth.max(self.depth);
+        self.state.count += 1;
+        self.state.depth = self.state.depth.max(self.depth);
         deserializer.deserialize_any(self)
     }
 }
 
-impl<'de> Visitor<'de> for Seed<'_> {
+impl<'de> Visitor<'de> for ValueVisitor<'_> {
     type Value = Value;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -136,7 +136,7 @@ impl<'de> Visitor<'de> for Seed<'_> {
         let mut map = Map::new();
         while let Some(key) = members.next_key::<String>()? {
             if map.contains_key(&key) {
-                self.tally.twice = Some(key);
+                self.state.duplicate_key = Some(key);
                 return Err(A::Error::custom("a key stands there twice"));
             }
             let value = members.next_value_seed(self.inner())?;

@@ -33,7 +33,7 @@ const MAX_UNKNOWN: usize = 1000;
 /// Refuses calls whose arguments do not fit, and results that do not.
 #[derive(Debug)]
 pub struct Validate {
-    own: Vec<Own>,
+    own: Vec<ToolRule>,
     /// The schemas that tools publish, if the settings use them.
     published: Option<SchemaCache>,
     /// Whether arguments must fit the published input schema.
@@ -45,7 +45,7 @@ pub struct Validate {
 
 /// An entry of `validate.tools`, with its name in refusals.
 #[derive(Debug)]
-struct Own {
+struct ToolRule {
     selector: Selector,
     rule: String,
     schema: Option<Schema>,
@@ -64,7 +64,7 @@ impl Validate {
         }
         let mut own = Vec::with_capacity(config.tools.len());
         for (tools, entry) in &config.tools {
-            own.push(Own {
+            own.push(ToolRule {
                 selector: tools.parse()?,
                 rule: format!("validate.tools.\"{tools}\""),
                 schema: Schema::of_config(tools, entry, base)?,
@@ -88,7 +88,7 @@ impl Validate {
         })
     }
 
-    fn covering(&self, call: &Call) -> impl Iterator<Item = &Own> {
+    fn covering(&self, call: &Call) -> impl Iterator<Item = &ToolRule> {
         self.own.iter().filter(|own| call.is_covered_by(&own.selector))
     }
 
@@ -134,7 +134,7 @@ impl Validate {
         }
         let mut arguments = match arguments::read(call.arguments()) {
             Ok(arguments) => arguments,
-            Err(Unreadable::Twice(name)) => {
+            Err(Unreadable::DuplicateKey(name)) => {
                 return Err(refusal(call, &[Issue::twice("", &name)], "readable"));
             }
             Err(Unreadable::Other) => {

@@ -110,7 +110,7 @@ fn wrong(compiled: &DefinitionSchema, result: &Json) -> Option<ResultFault> {
     };
     let content = match arguments::read(Some(&content)) {
         Ok(content) => content,
-        Err(Unreadable::Twice(name)) => {
+        Err(Unreadable::DuplicateKey(name)) => {
             return Some(ResultFault::Issues(vec![Issue::twice(PLACE, &name)]));
         }
         Err(Unreadable::Other) => return Some(ResultFault::Issues(vec![Issue::unreadable(PLACE)])),

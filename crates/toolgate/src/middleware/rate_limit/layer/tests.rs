@@ -498,7 +498,7 @@ async fn confirmations_do_not_count_again() {
     let chain = crate::testbed::chain(layer.layer);
     let tool = tool("t", Tier::Readonly);
     let call = async |principal: &str, meta: Option<&str>, ends: Outcome| {
-        let control = meta.map(|meta| crate::Control::lift(&json(meta.to_owned())).unwrap().0);
+        let control = meta.map(|meta| crate::Control::extract(&json(meta.to_owned())).unwrap().0);
         let mut cx = who(principal, "s", "default").with_control(control.unwrap_or_default());
         let ends = std::sync::Mutex::new(Some(ends));
         let server = Server::new(move |_| ends.lock().unwrap().take().expect("called once"));

@@ -6,7 +6,7 @@ use crate::error::WireErrorKind::{
 };
 use crate::message::Message;
 
-fn parse(line: &str) -> Result<Message, Refused> {
+fn parse(line: &str) -> Result<Message, RefusedMessage> {
     Message::parse(Bytes::copy_from_slice(line.as_bytes()), &Limits::default())
 }
 
@@ -116,7 +116,7 @@ fn stands_once(key: &str, place: &str) {
 }
 
 /// Walks through the tables, so that all keys are checked.
-fn walk(watched: &'static crate::keys::Watched, place: &str) {
+fn walk(watched: &'static crate::keys::GuardedKeys, place: &str) {
     for key in watched.names() {
         stands_once(key, place);
     }

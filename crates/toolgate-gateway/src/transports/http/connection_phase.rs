@@ -1,4 +1,4 @@
-//! The progress of a connection: the connection records it, and its worker checks it for timeouts in each sweep.
+//! The phase of a connection: the connection records it, and its worker checks it for timeouts in each sweep.
 //!
 //! A timer for each head and each pause would be set and discarded with each request. Instead, a connection records
 //! only the sweep in which its current phase began, and a later sweep finds the connections whose phase lasts too long.
@@ -32,8 +32,9 @@ enum Phase {
     Idle,
     /// The head of a request is arriving.
     Head,
-    /// A request is being read, handled or answered.
-    SessionUse,
+    /// A head has arrived, and the response to its request is not complete. This phase has no limit here: the limits of
+    /// bodies and calls apply.
+    Busy,
     /// The last response is written; the client may still be sending.
     Closing,
 }
@@ -64,9 +65,9 @@ impl SweepLimits {
     }
 }
 
-/// The progress of one connection.
+/// Records the phase of one connection.
 #[derive(Debug)]
-pub(super) struct Progress {
+pub(super) struct PhaseTracker {
     sweeps: Sweeps,
     phase: AtomicU8,
     /// The sweep in which the phase began.
@@ -80,8 +81,8 @@ pub(super) struct Progress {
     task: Mutex<Option<Waker>>,
 }
 
-impl Progress {
-    /// The progress of a new connection. The timeout for heads applies to its first head too.
+impl PhaseTracker {
+    /// The tracker of a new connection. The timeout for heads applies to its first head too.
     pub(super) fn new(sweeps: Sweeps) -> Self {
         let now = sweeps.load(Relaxed);
         Self {
@@ -107,7 +108,7 @@ impl Progress {
 
     /// Records that a request's head has arrived.
     pub(super) fn begun(&self) {
-        self.enter(Phase::SessionUse);
+        self.enter(Phase::Busy);
     }
 
     /// Records that the whole response was handed over for writing.
@@ -176,28 +177,28 @@ impl Progress {
     }
 }
 
-/// A socket that records the progress of its connection.
+/// A socket that records the phase of its connection.
 #[derive(Debug)]
-pub(super) struct ProgressSocket {
+pub(super) struct TrackedSocket {
     stream: TcpStream,
-    progress: Arc<Progress>,
+    phase: Arc<PhaseTracker>,
     is_shut: bool,
     /// How many more bytes of a refused client the server reads.
     linger: usize,
 }
 
-impl ProgressSocket {
-    pub(super) fn new(stream: TcpStream, progress: Arc<Progress>) -> Self {
-        Self { stream, progress, is_shut: false, linger: LINGER_BYTES }
+impl TrackedSocket {
+    pub(super) fn new(stream: TcpStream, phase: Arc<PhaseTracker>) -> Self {
+        Self { stream, phase, is_shut: false, linger: LINGER_BYTES }
     }
 
     fn note(&self, written: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
-        self.progress.wrote(written.is_ready());
+        self.phase.wrote(written.is_ready());
         written
     }
 }
 
-impl AsyncRead for ProgressSocket {
+impl AsyncRead for TrackedSocket {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -206,13 +207,13 @@ impl AsyncRead for ProgressSocket {
         let before = buf.filled().len();
         let read = Pin::new(&mut self.stream).poll_read(cx, buf);
         if buf.filled().len() > before {
-            self.progress.read();
+            self.phase.read();
         }
         read
     }
 }
 
-impl AsyncWrite for ProgressSocket {
+impl AsyncWrite for TrackedSocket {
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -245,10 +246,10 @@ impl AsyncWrite for ProgressSocket {
         if !self.is_shut {
             ready!(Pin::new(&mut self.stream).poll_shutdown(cx))?;
             self.is_shut = true;
-            self.progress.enter(Phase::Closing);
+            self.phase.enter(Phase::Closing);
         }
         let mut waste = [0; 4096];
-        while self.linger > 0 && self.progress.unread.load(Relaxed) {
+        while self.linger > 0 && self.phase.unread.load(Relaxed) {
             let mut waste = ReadBuf::new(&mut waste);
             let read = ready!(Pin::new(&mut self.stream).poll_read(cx, &mut waste));
             if read.is_err() || waste.filled().is_empty() {

@@ -17,7 +17,7 @@ const PER_SECOND: u32 = 10;
 
 /// Counts rejections by status and reason.
 #[derive(Debug)]
-pub(super) struct Rejections {
+pub(super) struct RejectionLog {
     started: Instant,
     kinds: Mutex<HashMap<(u16, &'static str), Kind>>,
 }
@@ -29,7 +29,7 @@ struct Kind {
     suppressed: u64,
 }
 
-impl Rejections {
+impl RejectionLog {
     pub(super) fn new() -> Self {
         Self { started: Instant::now(), kinds: Mutex::default() }
     }
@@ -82,7 +82,7 @@ impl Rejections {
         {
             instruments.count_rejected(rejection.status, rejection.reason);
         }
-        let Some(more) = self.turn((rejection.status, rejection.reason)) else { return };
+        let Some(more) = self.take_suppressed((rejection.status, rejection.reason)) else { return };
         rejection.more = more;
         let Rejection { status, reason, .. } = rejection;
         let path = Rejection::shown(&rejection.path);
@@ -99,7 +99,7 @@ impl Rejections {
     }
 
     /// The number of rejections that were suppressed since the last logged one; `None` if this one is suppressed too.
-    fn turn(&self, kind: (u16, &'static str)) -> Option<u64> {
+    fn take_suppressed(&self, kind: (u16, &'static str)) -> Option<u64> {
         let now = self.started.elapsed().as_secs();
         let mut kinds = self.kinds.lock();
         let kind = kinds.entry(kind).or_default();
@@ -139,10 +139,11 @@ mod tests {
 
     #[test]
     fn a_flood_is_counted_and_not_logged() {
-        let rejections = Rejections::new();
-        let logged = (0..10_000).filter(|_| rejections.turn((401, "no_token")).is_some()).count();
+        let rejections = RejectionLog::new();
+        let logged =
+            (0..10_000).filter(|_| rejections.take_suppressed((401, "no_token")).is_some()).count();
         assert!(logged <= 10 * 100, "{logged}");
-        assert!(rejections.turn((404, "not_found")).is_some(), "another kind is logged");
+        assert!(rejections.take_suppressed((404, "not_found")).is_some(), "another kind is logged");
         let suppressed = |kind| rejections.kinds.lock()[&kind].suppressed;
         assert!(suppressed((401, "no_token")) > 0);
     }

@@ -16,7 +16,7 @@ const SALVAGE_BYTES: usize = 4096;
 /// Why a line is refused, and what is needed to respond to it.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("{error}")]
-pub struct Refused {
+pub struct RefusedMessage {
     /// What is wrong.
     pub error: WireError,
     /// The id, if it could be read reliably.
@@ -26,7 +26,7 @@ pub struct Refused {
     pub shape_hint: Option<Shape>,
 }
 
-impl Refused {
+impl RefusedMessage {
     /// Whether the sender expects no response, so that the message can be dropped: a notification that its sender may
     /// not send, or a request without an id.
     #[must_use]
@@ -35,7 +35,7 @@ impl Refused {
     }
 
     /// For a line that was refused before its envelope was read.
-    pub(crate) fn unread(line: &Bytes, error: WireError, limits: &Limits) -> Self {
+    pub(crate) fn before_envelope(line: &Bytes, error: WireError, limits: &Limits) -> Self {
         let text = trimmed(line);
         let end = match error.kind() {
             WireErrorKind::TooLarge => text.end.min(text.start + SALVAGE_BYTES),
@@ -46,11 +46,16 @@ impl Refused {
         let start = text.start.min(end);
         let found = Envelope::read(line, Span { start, end }, limits);
         let id = found.id(line);
-        Self::read(line, error, &found, id)
+        Self::after_envelope(line, error, &found, id)
     }
 
     /// For a line whose envelope was read as far as possible.
-    pub(crate) fn read(line: &Bytes, error: WireError, found: &Envelope, id: Option<Id>) -> Self {
+    pub(crate) fn after_envelope(
+        line: &Bytes,
+        error: WireError,
+        found: &Envelope,
+        id: Option<Id>,
+    ) -> Self {
         // These errors do not affect the end of the line. After a syntax error it is unknown what its last brace
         // closes.
         let sound_end = matches!(
