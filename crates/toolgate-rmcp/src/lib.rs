@@ -1,4 +1,5 @@
 #![doc = include_str!("../README.md")]
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod call;
 mod chain_access;
@@ -21,3 +22,9 @@ pub use chain_access::ChainAccess;
 pub use connection::ActiveChain;
 pub use failure_slot::raise;
 pub use governed::Governed;
+
+/// The library, so that a server needs one dependency: `toolgate-rmcp` brings `toolgate` and `rmcp`.
+pub use toolgate;
+
+/// The version of rmcp that this build governs.
+pub use rmcp;

@@ -1,4 +1,5 @@
 #![doc = include_str!("../README.md")]
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 pub mod admission;
 pub mod attribution;
@@ -22,6 +23,8 @@ mod outcome;
 mod preset;
 pub mod presets;
 pub mod printable;
+#[cfg(test)]
+mod random;
 mod registry;
 #[cfg(feature = "schema")]
 pub mod schema;
@@ -30,8 +33,8 @@ mod selector;
 pub mod settings;
 pub mod stack;
 pub mod task;
-#[cfg(test)]
-mod testbed;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
 mod tier;
 mod tool;
 mod trace;
@@ -56,6 +59,7 @@ pub use selector::{BadSelector, Selector, Steps};
 pub use settings::ToolSettings;
 pub use tier::{Tier, ToolHints, UnknownTier};
 pub use tool::{TierRules, Tool};
+pub use toolgate_wire::{Json, Object};
 pub use trace::{Ingress, Trace, Transport};
 pub use transform::{
     TransformList, TransformRequest, TransformResponse, transform_list, transform_request,

@@ -125,7 +125,7 @@ impl Preset {
             }
             Self::Metamcp => {
                 if settings.cache_ttl == Switch::Off {
-                    settings.cache_ttl = Switch::On(std::time::Duration::from_mins(1));
+                    settings.cache_ttl = Switch::On(std::time::Duration::from_secs(60));
                 }
             }
             Self::McpCore => fill_mcp_core(settings),

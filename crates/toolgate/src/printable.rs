@@ -60,10 +60,18 @@ pub fn message(text: &str) -> Cow<'_, str> {
     if text.len() <= MAX_MESSAGE_BYTES {
         return line(text);
     }
-    let start = text.get(..text.floor_char_boundary(MAX_MESSAGE_BYTES)).unwrap_or_default();
+    let start = text.get(..floor_char_boundary(text, MAX_MESSAGE_BYTES)).unwrap_or_default();
     let mut shown = line(start).into_owned();
     let _ = write!(shown, "… [{} more bytes]", text.len() - start.len());
     Cow::Owned(shown)
+}
+
+/// The end of the last character that ends at `at` or before. As [`str::floor_char_boundary`], which the oldest supported
+/// compiler does not have.
+#[must_use]
+pub(crate) fn floor_char_boundary(text: &str, at: usize) -> usize {
+    let at = at.min(text.len());
+    (0..=at).rev().find(|at| text.is_char_boundary(*at)).unwrap_or_default()
 }
 
 /// JSON text with every deceptive character as a JSON escape, so that its meaning is the same. Line breaks and tabs

@@ -154,7 +154,7 @@ impl<'de> Deserialize<'de> for Selection {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testbed::{defined, tool};
+    use crate::testing::{defined_tool, tool};
 
     fn covers(selection: &str, tool: &Tool) -> bool {
         #[derive(Deserialize)]
@@ -176,7 +176,7 @@ mod tests {
 
     #[test]
     fn what_a_tool_does_not_say_is_taken_for_the_worst() {
-        let silent = defined("t", None, r#"{"name":"t"}"#);
+        let silent = defined_tool("t", None, r#"{"name":"t"}"#);
         for worst in [
             r#"{ tier = "destructive" }"#,
             "{ destructive = true }",
@@ -186,7 +186,7 @@ mod tests {
         ] {
             assert!(covers(worst, &silent), "{worst}");
         }
-        let reads = defined("t", None, r#"{"name":"t","annotations":{"readOnlyHint":true}}"#);
+        let reads = defined_tool("t", None, r#"{"name":"t","annotations":{"readOnlyHint":true}}"#);
         assert!(covers("{ destructive = false, idempotent = true }", &reads));
     }
 

@@ -8,7 +8,7 @@ use super::*;
 use crate::{
     layer::Next,
     middleware::{Hooks, Middleware},
-    testbed::{context, json, tool},
+    testing::{context, json, tool},
     tier::Tier,
 };
 

@@ -12,7 +12,7 @@ use crate::{
         safety::Safety,
         timeout::Timeout,
     },
-    testbed::{self, answering, context, failing, json, tool},
+    testing::{self, answering, context, failing, json, tool},
 };
 
 fn audit() -> Audit {
@@ -234,10 +234,10 @@ async fn hooks_that_are_left_out_pass_everything_on() {
             "nothing"
         }
     }
-    let (chain, mut cx) = (testbed::chain(Nothing), context());
+    let (chain, mut cx) = (testing::chain(Nothing), context());
     let mut server = answering(json(r#"{"a":1.0}"#));
     server.tools = vec![tool("t", None)];
-    let outcome = testbed::call(&chain, &tool("t", None), "{}", &server).await;
+    let outcome = testing::call(&chain, &tool("t", None), "{}", &server).await;
     assert_eq!(outcome.result().unwrap().json().as_str(), r#"{"a":1.0}"#);
     let list = chain.list(&mut cx, Listing::default(), &server).await.unwrap();
     assert_eq!(list.tools().len(), 1);
@@ -251,7 +251,7 @@ async fn hooks_that_are_left_out_pass_everything_on() {
 async fn a_chain_of_no_layers_and_one_of_a_thousand_both_end_at_the_tool() {
     let server = answering(json("{}"));
     let empty = Chain::builder().build().unwrap();
-    assert!(testbed::call(&empty, &tool("t", None), "{}", &server).await.failure().is_none());
+    assert!(testing::call(&empty, &tool("t", None), "{}", &server).await.failure().is_none());
     let names = (0..1000).map(|n| &*format!("layer {n}").leak());
     let long = names.fold(Chain::builder(), |b, name| b.layer(Mark(name, Hooks::CALL)));
     let (long, mut cx) = (long.build().unwrap(), context());
@@ -286,7 +286,7 @@ async fn only_a_readonly_call_can_be_replayed() {
         (None, 1),
     ] {
         let server = answering(json("{}"));
-        testbed::call(&testbed::chain(Thrice), &tool("t", tier), "{}", &server).await;
+        testing::call(&testing::chain(Thrice), &tool("t", tier), "{}", &server).await;
         assert_eq!(server.calls(), times, "{tier:?}");
     }
 }
@@ -323,10 +323,10 @@ async fn a_tool_may_call_another_through_the_same_chain() {
             Box::pin(std::future::pending())
         }
     }
-    let (chain, mut cx) = (testbed::chain(Safety::new(Tier::Readonly)), context());
+    let (chain, mut cx) = (testing::chain(Safety::new(Tier::Readonly)), context());
     let outer = Call::new(tool("outer", Tier::Readonly), None);
     let outcome = chain.call(&mut cx, outer, &Batch(chain.clone())).await;
-    let told = testbed::read(&outcome)["content"][0]["text"].clone();
+    let told = testing::result_value(&outcome)["content"][0]["text"].clone();
     assert_eq!(told, cx.call_id().to_string());
 }
 

@@ -159,7 +159,7 @@ fn circuit(settings: &mut Settings, lookup: Lookup<'_>) -> Result<(), BadVariabl
 
 /// The breaker of mcp-core. Only consecutive failures open a circuit, and each opening lasts the same time.
 pub(super) fn mcp_core_breaker() -> BreakerConfig {
-    let wait = Duration::from_mins(1);
+    let wait = Duration::from_secs(60);
     BreakerConfig { failures: 10, share: 1.0, of: 64, wait, max_wait: wait, ..Default::default() }
 }
 

@@ -14,7 +14,7 @@ use crate::{
         safety::Safety,
         timeout::Timeout,
     },
-    testbed::{self, Hanging, answering, chain, context, failing, json, tool},
+    testing::{self, HangingServer, answering, chain, context, failing, json, tool},
 };
 
 #[test]
@@ -95,12 +95,12 @@ use Maker::{Door, Library};
 
 async fn refused(chain: Chain, tool: Tool) -> Outcome {
     let server = answering(json("{}"));
-    testbed::call(&chain, &tool.into(), "{}", &server).await
+    testing::call(&chain, &tool.into(), "{}", &server).await
 }
 
 async fn raised(failure: Failure) -> Outcome {
     let none = Chain::builder().build().unwrap();
-    testbed::call(&none, &tool("t", None), "{}", &failing(failure)).await
+    testing::call(&none, &tool("t", None), "{}", &failing(failure)).await
 }
 
 fn rejected(code: i64) -> Failure {
@@ -120,7 +120,7 @@ async fn too_large() -> Outcome {
     let bytes = ResponseLimitConfig { bytes: 1000, ..ResponseLimitConfig::default() };
     let result = format!("[\"{}\"]", "x".repeat(2000));
     let layer = chain(ResponseLimit::new(bytes));
-    testbed::call(&layer, &tool("t", None), "{}", &answering(json(result))).await
+    testing::call(&layer, &tool("t", None), "{}", &answering(json(result))).await
 }
 
 async fn unrecorded() -> Outcome {
@@ -151,7 +151,7 @@ async fn made(code: Code) -> Maker {
         Code::TimedOut => {
             let layer = chain(Timeout::new(Duration::from_secs(1)));
             let tool = tool("t", None);
-            Library(testbed::call(&layer, &tool, "{}", &Hanging::default()).await)
+            Library(testing::call(&layer, &tool, "{}", &HangingServer::default()).await)
         }
         Code::ServerRejected => Library(raised(rejected(-32000)).await),
         Code::ResponseTooLarge => Library(too_large().await),

@@ -15,7 +15,7 @@ use crate::{
     },
     settings::Switch,
     settings::ToolSettings,
-    testbed::{self, answering, json, tool},
+    testing::{self, answering, json, tool},
 };
 
 fn names(stack: &Stack) -> Vec<&'static str> {
@@ -266,7 +266,7 @@ async fn the_limit_of_a_single_tool_holds_where_all_others_are_unlimited() {
     let result = format!(r#"{{"content":[{{"type":"text","text":"{text}"}}]}}"#);
     let server = answering(json(result));
     for (name, is_limited) in [("cat", true), ("other", false)] {
-        let outcome = testbed::call(&chain, &tool(name, None), "{}", &server).await;
+        let outcome = testing::call(&chain, &tool(name, None), "{}", &server).await;
         let length = outcome.result().unwrap().json().len();
         assert_eq!(length <= 2000, is_limited, "{name}: {length}");
     }

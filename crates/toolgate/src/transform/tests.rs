@@ -5,12 +5,12 @@ use toolgate_wire::Json;
 use super::*;
 use crate::{
     Chain, Code, Tier, ToolResult,
-    testbed::{self, answering, context, json, tool},
+    testing::{self, answering, context, json, tool},
 };
 
 #[tokio::test]
 async fn a_request_is_changed_or_refused_on_its_way_in() {
-    let chain = testbed::chain(transform_request("units", |mut call, cx| {
+    let chain = testing::chain(transform_request("units", |mut call, cx| {
         let mut arguments = call.arguments().and_then(Json::object).unwrap_or_default();
         if arguments.contains("unit") {
             return Err(Failure::new(Code::InvalidArguments, "the unit is ours to say"));
@@ -27,14 +27,14 @@ async fn a_request_is_changed_or_refused_on_its_way_in() {
     assert!(!call.is_changed());
     chain.call(&mut cx, call, &server).await;
     assert_eq!(cx.extensions().get::<bool>(), Some(&true));
-    let refused = testbed::call(&chain, &tool("t", None), r#"{"unit":1}"#, &server).await;
+    let refused = testing::call(&chain, &tool("t", None), r#"{"unit":1}"#, &server).await;
     assert_eq!(refused.code(), Some(Code::InvalidArguments));
     assert_eq!(server.calls(), 1);
 }
 
 #[tokio::test]
 async fn a_response_is_changed_with_its_request_at_hand() {
-    let chain = testbed::chain(transform_response("echo", |outcome, call, cx| {
+    let chain = testing::chain(transform_response("echo", |outcome, call, cx| {
         if outcome.failure().is_some() {
             return outcome;
         }
@@ -42,8 +42,8 @@ async fn a_response_is_changed_with_its_request_at_hand() {
         ToolResult::text(&format!("{asked} of {}", cx.principal())).into()
     }));
     let server = answering(json("{}"));
-    let outcome = testbed::call(&chain, &tool("t", None), r#"{"n": 1.0}"#, &server).await;
-    let told = testbed::read(&outcome);
+    let outcome = testing::call(&chain, &tool("t", None), r#"{"n": 1.0}"#, &server).await;
+    let told = testing::result_value(&outcome);
     assert_eq!(told["content"][0]["text"], r#"{"n": 1.0} of local:me"#);
 }
 

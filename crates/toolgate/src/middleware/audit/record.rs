@@ -145,7 +145,7 @@ fn escape(text: &str, out: &mut Vec<u8>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testbed::Dice;
+    use crate::random::Random;
 
     fn written(fill: impl FnOnce(&mut RecordWriter<'_>)) -> String {
         let mut out = Vec::new();
@@ -167,9 +167,9 @@ mod tests {
 
     #[test]
     fn times_are_written_like_the_library_does() {
-        let mut dice = Dice::new(7);
-        let number = |dice: &mut Dice, below| i64::try_from(dice.roll(below)).unwrap();
-        let any = |dice: &mut Dice| {
+        let mut dice = Random::new(7);
+        let number = |dice: &mut Random, below| i64::try_from(dice.roll(below)).unwrap();
+        let any = |dice: &mut Random| {
             let second = number(dice, 700_000) * 1_000_000 + number(dice, 1_000_000);
             let nano = i32::try_from(dice.roll(1_000_000_000)).unwrap();
             jiff::Timestamp::new(jiff::Timestamp::MIN.as_second() + second, nano).ok()

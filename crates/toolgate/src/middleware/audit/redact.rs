@@ -12,6 +12,7 @@ use sha2::{Digest as _, Sha256};
 use toolgate_wire::{Json, Kind, Limits};
 
 use super::{DigestAlgorithm, RedactConfig, secret_names};
+use crate::printable;
 
 /// Arguments that are payloads of terminal and file tools, by exact name.
 const PAYLOADS: [&str; 7] = ["keys", "text", "command", "value", "content", "shell", "environment"];
@@ -176,7 +177,7 @@ impl Redactor {
 
     /// The start of a text, without secrets and shortened for a record.
     fn start(&self, text: &str) -> String {
-        let end = text.floor_char_boundary(SEARCHED);
+        let end = printable::floor_char_boundary(text, SEARCHED);
         let start = text.get(..end).unwrap_or_default();
         let mut redacted = cut(&self.clean(start));
         if end < text.len() && !redacted.ends_with(CUT) {

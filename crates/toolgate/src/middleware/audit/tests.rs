@@ -26,7 +26,10 @@ use crate::{
     },
     settings::Settings,
     stack,
-    testbed::{self, Hanging, Log, Server, answering, client, context, failing, json, tool},
+    testing::{
+        self, CapturedLog, HangingServer, ScriptedServer, answering, client, context, failing,
+        json, tool,
+    },
 };
 
 /// Long enough for any machine, short enough for a test that fails.
@@ -54,7 +57,7 @@ impl Kept {
     }
 
     fn chain(&self) -> Chain {
-        testbed::chain(self.layer())
+        testing::chain(self.layer())
     }
 
     /// The lines as they are, once all are written.
@@ -159,8 +162,8 @@ async fn a_record_says_how_the_call_ended() {
     ] {
         let kept = Kept::new();
         let outcome: Outcome = outcome;
-        let server = Server::new(move |_| outcome.clone());
-        testbed::call(&kept.chain(), &tool("t", None), "{}", &server).await;
+        let server = ScriptedServer::new(move |_| outcome.clone());
+        testing::call(&kept.chain(), &tool("t", None), "{}", &server).await;
         let record = kept.record();
         assert_eq!(record["outcome"], class);
         assert_eq!(record["ran"], ran, "{class}");
@@ -178,7 +181,7 @@ async fn a_denied_call_is_recorded_with_its_rule() {
     let chain = Chain::builder().layer(kept.layer()).layer(Safety::new(Tier::Readonly));
     let chain = chain.build().unwrap();
     let server = answering(json("{}"));
-    testbed::call(&chain, &tool("kill_server", Tier::Destructive), "{}", &server).await;
+    testing::call(&chain, &tool("kill_server", Tier::Destructive), "{}", &server).await;
     let record = kept.record();
     assert_eq!(record["outcome"], "denied");
     assert_eq!(record["kind"], "decision");
@@ -193,7 +196,7 @@ async fn a_call_that_is_retried_is_recorded_once() {
     let chain = Chain::builder().layer(kept.layer()).layer(Retry::new(RetryConfig::default()));
     let chain = chain.build().unwrap();
     let server = failing(Failure::new(Code::ServerUnavailable, "down"));
-    testbed::call(&chain, &tool("show", Tier::Readonly), "{}", &server).await;
+    testing::call(&chain, &tool("show", Tier::Readonly), "{}", &server).await;
     assert_eq!(server.calls(), 2);
     assert_eq!(kept.record()["code"], "SERVER_UNAVAILABLE");
 }
@@ -201,10 +204,10 @@ async fn a_call_that_is_retried_is_recorded_once() {
 #[tokio::test]
 async fn a_call_that_is_given_up_is_recorded_as_cancelled() {
     let kept = Kept::new();
-    let (chain, server, tool) = (kept.chain(), Hanging::default(), tool("t", None));
+    let (chain, server, tool) = (kept.chain(), HangingServer::default(), tool("t", None));
     tokio::select! {
         biased;
-        _ = testbed::call(&chain, &tool, r#"{"text":"x"}"#, &server) => panic!("it hangs"),
+        _ = testing::call(&chain, &tool, r#"{"text":"x"}"#, &server) => panic!("it hangs"),
         () = server.called.notified() => {}
     }
     let record = kept.record();
@@ -244,7 +247,7 @@ async fn the_default_stack_writes_its_records_and_logs_no_argument_at_any_level(
         audit: AuditConfig { file: Target::File(path.clone()), ..AuditConfig::default() },
         ..Settings::default()
     };
-    let log = Log::default();
+    let log = CapturedLog::default();
     let _guard = log.start();
     let stack = stack::build(&settings).unwrap();
     let (secret, arguments) = ("s3cret-payload", r#"{"keys":"s3cret-payload"}"#);
@@ -255,7 +258,7 @@ async fn the_default_stack_writes_its_records_and_logs_no_argument_at_any_level(
     ] {
         for tier in Tier::ALL {
             let server = failing(failure.clone());
-            testbed::call(&stack.chain, &tool("t", tier), arguments, &server).await;
+            testing::call(&stack.chain, &tool("t", tier), arguments, &server).await;
         }
     }
     let sink = stack.audit.unwrap();

@@ -49,7 +49,7 @@ impl Default for BreakerConfig {
             share: 0.5,
             of: 20,
             wait: Duration::from_secs(10),
-            max_wait: Duration::from_mins(2),
+            max_wait: Duration::from_secs(2 * 60),
             per: BreakerScope::Server,
         }
     }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use super::*;
 use crate::{
     Chain, Executed, ToolResult,
-    testbed::{self, Hanging, Server, json, tool},
+    testing::{self, HangingServer, ScriptedServer, json, tool},
 };
 
 /// A server that fails while it is told to, and counts its calls.
@@ -17,13 +17,13 @@ struct Flaky {
 
 impl Flaky {
     fn new(config: BreakerConfig) -> Self {
-        let chain = testbed::chain(Breaker::new(config, Circuits::default()).unwrap());
+        let chain = testing::chain(Breaker::new(config, Circuits::default()).unwrap());
         Self { fails: Arc::new(AtomicBool::new(true)), calls: Arc::default(), chain }
     }
 
     async fn call_by(&self, name: &str, code: Code) -> Outcome {
         let (fails, calls) = (Arc::clone(&self.fails), Arc::clone(&self.calls));
-        let server = Server::new(move |_| {
+        let server = ScriptedServer::new(move |_| {
             calls.fetch_add(1, Relaxed);
             if fails.load(Relaxed) {
                 Outcome::failed(Failure::new(code, "gone"))
@@ -31,7 +31,7 @@ impl Flaky {
                 Outcome::answered(ToolResult::new(json("{}")))
             }
         });
-        testbed::call(&self.chain, &tool(name, None), "{}", &server).await
+        testing::call(&self.chain, &tool(name, None), "{}", &server).await
     }
 
     async fn call(&self) -> Outcome {
@@ -115,10 +115,10 @@ async fn one_call_tries_and_one_that_is_given_up_leaves_the_trial_to_the_next() 
     let flaky = Flaky::new(BreakerConfig { failures: 1, ..three() });
     flaky.call().await;
     tokio::time::advance(Duration::from_secs(10)).await;
-    let hanging = Hanging::default();
+    let hanging = HangingServer::default();
     let tool = tool("t", None);
     {
-        let mut trial = std::pin::pin!(testbed::call(&flaky.chain, &tool, "{}", &hanging));
+        let mut trial = std::pin::pin!(testing::call(&flaky.chain, &tool, "{}", &hanging));
         assert!(futures_poll(trial.as_mut()).await, "it hangs");
         assert_eq!(flaky.call().await.code(), Some(Code::CircuitOpen), "one is enough");
     }
@@ -144,9 +144,9 @@ async fn tools_can_be_counted_one_by_one() {
 async fn call_of(chain: &Chain, principal: &str, code: Option<Code>) -> Outcome {
     let session = crate::Session {
         principal: Principal::Key(principal.into()),
-        ..crate::Session::clone(testbed::context().session())
+        ..crate::Session::clone(testing::context().session())
     };
-    let server = Server::new(move |_| match code {
+    let server = ScriptedServer::new(move |_| match code {
         Some(code) => Outcome::failed(Failure::new(code, "slow")),
         None => Outcome::answered(ToolResult::new(json("{}"))),
     });
@@ -157,7 +157,7 @@ async fn call_of(chain: &Chain, principal: &str, code: Option<Code>) -> Outcome 
 /// [review 14] The slow calls of one principal opened the circuit for everybody.
 #[tokio::test(start_paused = true)]
 async fn one_principals_failures_open_its_own_circuit_only() {
-    let chain = testbed::chain(Breaker::new(three(), Circuits::default()).unwrap());
+    let chain = testing::chain(Breaker::new(three(), Circuits::default()).unwrap());
     for code in [Code::TimedOut, Code::ServerProtocol, Code::ServerCrashed] {
         call_of(&chain, "mallory", Some(code)).await;
     }
@@ -180,7 +180,7 @@ async fn one_principals_failures_open_its_own_circuit_only() {
 /// [review 14] A client that cannot be asked opened the circuit for everybody.
 #[tokio::test(start_paused = true)]
 async fn what_a_client_lacks_does_not_count() {
-    let chain = testbed::chain(Breaker::new(three(), Circuits::default()).unwrap());
+    let chain = testing::chain(Breaker::new(three(), Circuits::default()).unwrap());
     let codes =
         [Code::ClientIncapable, Code::InvalidArguments, Code::Cancelled, Code::ControlTooLarge];
     for code in codes.into_iter().cycle().take(12) {

@@ -4,7 +4,7 @@ use super::*;
 use crate::{
     Chain, Code, Failure, Reply,
     middleware::error_results::ErrorResults,
-    testbed::{answering, context, failing, json, tool},
+    testing::{answering, context, failing, json, tool},
 };
 
 async fn call(chain: &Chain, end: &dyn crate::Endpoint) -> (String, Outcome) {
@@ -52,7 +52,7 @@ async fn what_the_result_says_of_itself_stays() {
 async fn a_refused_call_has_an_id_and_a_silent_one_says_nothing() {
     let refused = failing(Failure::new(Code::PolicyDenied, "no").by("policy", "r"));
     let (id, outcome) = call(&chain(), &refused).await;
-    let told = crate::testbed::read(&outcome);
+    let told = crate::testing::result_value(&outcome);
     assert_eq!(told["_meta"][KEY], id);
     assert_eq!(told["_meta"]["code"], "POLICY_DENIED");
     assert_eq!(told["isError"], true);

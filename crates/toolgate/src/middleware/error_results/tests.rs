@@ -7,24 +7,28 @@ use tracing::Level;
 use super::*;
 use crate::{
     Executed, Tool,
+    random::Random,
     registry::Class,
-    testbed::{self, Dice, Log, answering, chain, client, context, defined, failing, json, read},
+    testing::{
+        self, CapturedLog, answering, chain, client, context, defined_tool, failing, json,
+        result_value,
+    },
 };
 
 /// The tool `main/send_keys`, which takes `keys` and `enter` and nothing else.
 fn closed() -> Arc<Tool> {
     let schema = r#"{"name":"send_keys","inputSchema":{"type":"object",
         "properties":{"keys":{},"enter":{}},"additionalProperties":false}}"#;
-    defined("send_keys", None, schema)
+    defined_tool("send_keys", None, schema)
 }
 
 fn open() -> Arc<Tool> {
-    testbed::tool("t", None)
+    testing::tool("t", None)
 }
 
 async fn rendered_by(tool: &Arc<Tool>, arguments: &str, failure: Failure) -> serde_json::Value {
     let server = failing(failure);
-    read(&testbed::call(&chain(ErrorResults), tool, arguments, &server).await)
+    result_value(&testing::call(&chain(ErrorResults), tool, arguments, &server).await)
 }
 
 /// The text that a client reads for arguments that a server refused with this message.
@@ -71,12 +75,12 @@ async fn without_a_suggestion_nothing_is_appended() {
 async fn the_outcome_stays_what_it_was() {
     let failure = Failure::new(Code::TimedOut, "too long").by("timeout", "limits.timeout = 1s");
     let server = failing(failure);
-    let outcome = testbed::call(&chain(ErrorResults), &open(), "{}", &server).await;
+    let outcome = testing::call(&chain(ErrorResults), &open(), "{}", &server).await;
     assert_eq!(outcome.class(), Class::TimedOut);
     assert_eq!(outcome.code(), Some(Code::TimedOut));
     assert_eq!(outcome.executed(), Executed::Maybe);
-    assert_eq!(read(&outcome)["_meta"]["rule"], "limits.timeout = 1s");
-    assert_eq!(read(&outcome)["_meta"]["expected"], false);
+    assert_eq!(result_value(&outcome)["_meta"]["rule"], "limits.timeout = 1s");
+    assert_eq!(result_value(&outcome)["_meta"]["expected"], false);
 }
 
 #[tokio::test]
@@ -86,7 +90,7 @@ async fn what_the_tool_answered_passes_untouched() {
         r#"{"content":[{"type":"text","text":"Internal error"}],"isError":true}"#,
     ] {
         let server = answering(json(result));
-        let outcome = testbed::call(&chain(ErrorResults), &open(), "{}", &server).await;
+        let outcome = testing::call(&chain(ErrorResults), &open(), "{}", &server).await;
         assert_eq!(outcome.result().unwrap().json().as_str(), result);
     }
 }
@@ -96,7 +100,7 @@ async fn codes_that_are_no_results_are_left_alone() {
     for code in Code::ALL {
         let delivery = code.entry().delivery;
         let server = failing(Failure::new(*code, "as it is"));
-        let outcome = testbed::call(&chain(ErrorResults), &open(), "{}", &server).await;
+        let outcome = testing::call(&chain(ErrorResults), &open(), "{}", &server).await;
         let rendered = outcome.result().is_some();
         assert_eq!(rendered, delivery == Delivery::Result, "{code:?}");
         match outcome.into_reply() {
@@ -126,8 +130,8 @@ async fn errors_of_the_protocol_reach_the_client_with_their_data() {
             data: Some(json(r#"{"elicitations":[1.0]}"#)),
         };
         let outcome = Outcome::failed(Failure::rejected(rpc)).with_origin("line".into());
-        let server = testbed::Server::new(move |_| outcome.clone());
-        let outcome = testbed::call(&chain(ErrorResults), &open(), "{}", &server).await;
+        let server = testing::ScriptedServer::new(move |_| outcome.clone());
+        let outcome = testing::call(&chain(ErrorResults), &open(), "{}", &server).await;
         match outcome.into_reply() {
             crate::Reply::Result(_) => assert!(is_result, "{code}"),
             crate::Reply::Verbatim(line) => {
@@ -158,7 +162,7 @@ async fn what_the_caller_can_put_right_is_a_warning() {
         (Failure::new(Code::ServerCrashed, "gone"), Level::ERROR),
         (Failure::tool("Bug", "unexpected").expected(false), Level::ERROR),
     ] {
-        let log = Log::default();
+        let log = CapturedLog::default();
         let _guard = log.start();
         rendered_by(&open(), r#"{"password":"hunter2!"}"#, failure).await;
         let lines = log.lines();
@@ -244,7 +248,7 @@ async fn other_failures_are_told_as_raised_even_if_they_name_a_value() {
 
 #[tokio::test]
 async fn no_part_of_a_secret_of_eight_characters_survives_at_its_ends() {
-    let mut dice = Dice::new(1);
+    let mut dice = Random::new(1);
     for round in 0..500 {
         let length = 17 + dice.roll(200);
         let letters: Vec<char> = "abcdefghijklmnopqrstuvwxyzàéü漢".chars().collect();
@@ -276,7 +280,7 @@ async fn suggested(arguments: &str, cx: &mut Context, tool: Arc<Tool>) -> Option
     let server = failing(Failure::new(Code::InvalidArguments, "no"));
     let call = Call::new(tool, Some(json(arguments)));
     let outcome = chain(ErrorResults).call(cx, call, &server).await;
-    let result = read(&outcome);
+    let result = result_value(&outcome);
     let suggestion = result["_meta"]["suggestion"].as_str().map(str::to_owned);
     if let Some(suggestion) = &suggestion {
         assert_eq!(result["content"][0]["text"], format!("no\n{suggestion}"));
@@ -320,7 +324,7 @@ async fn the_scheduling_flag_is_explained_with_the_clients_name() {
 async fn the_scheduling_flag_is_never_stripped() {
     let arguments = r#"{"keys":"x","wait_for_previous":true}"#;
     let server = answering(json("{}"));
-    testbed::call(&chain(ErrorResults), &closed(), arguments, &server).await;
+    testing::call(&chain(ErrorResults), &closed(), arguments, &server).await;
     assert_eq!(server.seen(), [arguments]);
 }
 

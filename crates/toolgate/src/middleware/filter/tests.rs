@@ -5,7 +5,8 @@ use std::sync::Arc;
 use super::*;
 use crate::{
     Call, Chain, Class, Executed, Listing, Middleware, TierRules, Tool,
-    testbed::{Dice, answering, chain, context, json, session, tool},
+    random::Random,
+    testing::{answering, chain, context, json, session, tool},
 };
 
 fn selectors(texts: &[&str]) -> Vec<Selector> {
@@ -302,9 +303,9 @@ async fn random_settings_agree_and_never_open() {
         r#"{"allowedTools":["main/*"]}"#,
         r#"{"allowedTools":["*b"]}"#,
     ];
-    let mut dice = Dice::new(10);
+    let mut dice = Random::new(10);
     for _ in 0..500 {
-        let some = |dice: &mut Dice| -> Vec<&str> {
+        let some = |dice: &mut Random| -> Vec<&str> {
             texts.into_iter().filter(|_| dice.roll(4) == 0).collect()
         };
         let mut set = config(&some(&mut dice), &some(&mut dice));

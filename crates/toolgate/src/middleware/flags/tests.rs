@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::*;
 use crate::{
     Call, Chain, Class, Executed, Listing, Tool,
-    testbed::{answering, call, chain, context, json, tool},
+    testing::{answering, call, chain, context, json, tool},
 };
 
 fn flags(text: &str) -> Flags {

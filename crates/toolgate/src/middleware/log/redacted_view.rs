@@ -6,9 +6,12 @@ use std::borrow::Cow;
 use serde_json::{Map, Value, json};
 use toolgate_wire::{Json, Kind, Limits, mcp::member};
 
-use crate::middleware::{
-    audit::{Redactor, secret_names::unsealed},
-    error_results::mask::Mask,
+use crate::{
+    middleware::{
+        audit::{Redactor, secret_names::unsealed},
+        error_results::mask::Mask,
+    },
+    printable,
 };
 
 /// Largest number of hidden values. With more, the answer is not recorded.
@@ -236,12 +239,13 @@ impl<'a> RedactedView<'a> {
         if text.len() <= end {
             return self.masked(text);
         }
-        let start = text.get(..text.floor_char_boundary(end)).unwrap_or_default();
+        let start = text.get(..printable::floor_char_boundary(text, end)).unwrap_or_default();
         match self.masked(start) {
             Cow::Borrowed(start) => Cow::Borrowed(start),
             Cow::Owned(mut masked) => {
                 // Its end may be the first half of a secret.
-                let keep = masked.floor_char_boundary(masked.len().saturating_sub(longest));
+                let keep =
+                    printable::floor_char_boundary(&masked, masked.len().saturating_sub(longest));
                 masked.truncate(keep);
                 masked.push_str(CUT);
                 Cow::Owned(masked)

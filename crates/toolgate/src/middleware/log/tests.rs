@@ -11,7 +11,7 @@ use crate::{
         error_results::ErrorResults,
         safety::Safety,
     },
-    testbed::{self, Hanging, answering, client, context, failing, json, tool},
+    testing::{self, HangingServer, answering, client, context, failing, json, tool},
 };
 
 /// A sink with the queue that its records come out of.
@@ -28,7 +28,7 @@ impl Kept {
     }
 
     fn chain(&self) -> Chain {
-        testbed::chain(Log::new(self.sink.clone()))
+        testing::chain(Log::new(self.sink.clone()))
     }
 
     /// All records, once no more can come.
@@ -51,7 +51,7 @@ impl Kept {
 /// The record of one call with these arguments that ends at `end`.
 async fn logged(config: &LogConfig, arguments: &str, end: &dyn Endpoint) -> CallRecord {
     let kept = Kept::new(config);
-    testbed::call(&kept.chain(), &tool("t", None), arguments, end).await;
+    testing::call(&kept.chain(), &tool("t", None), arguments, end).await;
     kept.record().await
 }
 
@@ -129,7 +129,7 @@ async fn it_sees_the_outcome_and_not_how_it_is_told() {
     let chain = Chain::builder().layer(ErrorResults).layer(Log::new(kept.sink.clone()));
     let chain = chain.layer(Safety::new(Tier::Readonly)).build().unwrap();
     let server = answering(json("{}"));
-    let outcome = testbed::call(&chain, &tool("rm", Tier::Destructive), "{}", &server).await;
+    let outcome = testing::call(&chain, &tool("rm", Tier::Destructive), "{}", &server).await;
     assert_eq!((outcome.class(), server.calls()), (Class::Denied, 0));
     let record = kept.record().await;
     assert_eq!((&*record.outcome, record.decided_by.as_deref()), ("denied", Some("safety")));

@@ -8,7 +8,7 @@ use serde_json::json as value;
 use super::*;
 use crate::{
     Chain, Tier, Tool, ToolId,
-    testbed::{answering, context, defined, json, tool},
+    testing::{answering, context, defined_tool, json, tool},
 };
 
 fn id(text: &str) -> ToolId {
@@ -24,13 +24,13 @@ fn overrides(set: &[(&str, serde_json::Value)]) -> Result<Overrides, OverrideErr
 
 fn layer(set: &[(&str, serde_json::Value)]) -> Chain {
     let current = CurrentOverrides::new(overrides(set).unwrap());
-    crate::testbed::chain(OverrideTools::new(current))
+    crate::testing::chain(OverrideTools::new(current))
 }
 
 /// What a client sees of the tool `main/t` with this definition, under this override.
 async fn shown(definition: &str, config: serde_json::Value) -> String {
     let mut server = answering(json("{}"));
-    server.tools = vec![defined("t", None, definition)];
+    server.tools = vec![defined_tool("t", None, definition)];
     let layer = layer(&[("main/t", config)]);
     let page = layer.list(&mut context(), Listing::default(), &server).await.unwrap();
     page.tools()[0].definition().unwrap().as_str().to_owned()
@@ -164,7 +164,7 @@ async fn a_page_without_overridden_tools_is_untouched_and_order_is_kept() {
 async fn facts_and_identity_never_change() {
     let own = r#"{"name":"t","annotations":{"destructiveHint":true}}"#;
     let mut server = answering(json("{}"));
-    server.tools = vec![defined("t", None, own)];
+    server.tools = vec![defined_tool("t", None, own)];
     let config =
         value!({"name": "n", "annotations": {"readOnlyHint": true, "destructiveHint": null}});
     let layer = layer(&[("main/t", config)]);

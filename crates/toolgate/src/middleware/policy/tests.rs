@@ -12,7 +12,7 @@ use crate::{
     Tool, ToolId,
     middleware::retry::{Retry, RetryConfig},
     registry::Class,
-    testbed::{answering, json},
+    testing::{answering, json},
 };
 
 fn tool(id: &str) -> Arc<Tool> {

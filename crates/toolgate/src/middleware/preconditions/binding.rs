@@ -35,7 +35,7 @@ mod tests {
     use super::*;
     use crate::{
         Principal, Session, Tier,
-        testbed::{context, defined, json, tool},
+        testing::{context, defined_tool, json, tool},
     };
 
     fn of(arguments: &str) -> Binding {
@@ -69,7 +69,7 @@ mod tests {
     #[test]
     fn another_caller_tool_or_definition_is_another_call() {
         let call = |definition: &str| {
-            Call::new(defined("t", Some(Tier::Destructive), definition), Some(json("{}")))
+            Call::new(defined_tool("t", Some(Tier::Destructive), definition), Some(json("{}")))
         };
         let one = Binding::of(&context(), &call(r#"{"name":"t"}"#)).unwrap();
         let redefined = Binding::of(&context(), &call(r#"{"name":"t","title":"!"}"#)).unwrap();

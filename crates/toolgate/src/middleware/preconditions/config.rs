@@ -45,7 +45,7 @@ impl Default for ConfirmConfig {
             when: Vec::new(),
             mode: None,
             dry_run: None,
-            ttl: Duration::from_mins(5),
+            ttl: Duration::from_secs(5 * 60),
             fallback: Fallback::Approval,
             wait: None,
             max_pending: 32,

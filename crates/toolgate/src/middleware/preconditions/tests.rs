@@ -16,7 +16,7 @@ use crate::{
         audit::{RedactConfig, Redactor},
         error_results::ErrorResults,
     },
-    testbed::{self, answering, context, tool},
+    testing::{self, answering, context, tool},
 };
 
 fn gate(config: &str, own: &[Arc<dyn Precondition>]) -> Result<Gate, BadPreconditions> {
@@ -68,7 +68,7 @@ impl Elicit for Client {
 
 /// A call of a destructive tool with these arguments.
 async fn call_with(chain: &Chain, cx: &mut Context, arguments: &Value) -> (Outcome, Vec<String>) {
-    let server = answering(testbed::json(r#"{"content":[]}"#));
+    let server = answering(testing::json(r#"{"content":[]}"#));
     let call = Call::new(tool("wipe", Tier::Destructive), Some(Json::value(arguments)));
     let outcome = chain.call(cx, call, &server).await;
     (outcome, server.seen())
@@ -79,7 +79,7 @@ async fn call(chain: &Chain, arguments: &Value) -> (Outcome, Vec<String>) {
 }
 
 fn token(outcome: &Outcome) -> String {
-    let read = testbed::read(outcome);
+    let read = testing::result_value(outcome);
     read["_meta"]["preview"]["confirm_token"].as_str().unwrap().to_owned()
 }
 
@@ -189,21 +189,21 @@ async fn from_2026_on_the_result_asks_and_the_state_is_taken_once() {
 #[tokio::test]
 async fn a_server_that_asks_itself_needs_no_second_confirmation() {
     let chain = chain(OPEN);
-    let call = || Call::new(tool("wipe", Tier::Destructive), Some(testbed::json("{}")));
+    let call = || Call::new(tool("wipe", Tier::Destructive), Some(testing::json("{}")));
     let mut cx = context().with_client_input(ClientInput::ViaResult);
-    let none = answering(testbed::json("{}"));
+    let none = answering(testing::json("{}"));
     let state = asked(&chain.call(&mut cx, call(), &none).await);
-    let asks = answering(testbed::json(
+    let asks = answering(testing::json(
         r#"{"resultType":"input_required","inputRequests":{"n":{}},"requestState":"srv.1"}"#,
     ));
     let yes = json!({"action": "accept", "content": {"confirm": true}});
     let first = chain.call(&mut answered(&state, &yes), call(), &asks).await;
     assert_eq!((first.class(), asks.calls()), (Class::InputRequired, 1));
     let carried = first.result().unwrap().json().get("requestState").unwrap();
-    let responses = testbed::json(r#"{"n":{"action":"accept"}}"#);
+    let responses = testing::json(r#"{"n":{"action":"accept"}}"#);
     let round = InputRound { state: Some(carried), responses: Some(responses.clone()) };
     let mut cx = context().with_client_input(ClientInput::ViaResult).with_gateway_input(round);
-    let done = answering(testbed::json(r#"{"content":[]}"#));
+    let done = answering(testing::json(r#"{"content":[]}"#));
     assert_eq!(chain.call(&mut cx, call(), &done).await.class(), Class::Ok);
     let resumed = cx.forwarded_input().unwrap();
     assert_eq!(resumed.state.as_ref().unwrap().as_str(), r#""srv.1""#);
@@ -217,13 +217,16 @@ async fn without_the_operators_key_nothing_runs_whatever_the_caller_says() {
         json!({"path": "/a", "api_token": "hunter2", "note": "password=sesame", "__confirm": true});
     let (shown, seen) = call(&dry, &arguments).await;
     assert_eq!((shown.code(), seen.len()), (Some(Code::DryRunPreview), 0));
-    let read = testbed::read(&shown);
+    let read = testing::result_value(&shown);
     assert_eq!(read["_meta"]["preview"]["missing"], json!(["operator"]));
     let text = read.to_string();
     assert!(text.contains("/a") && text.contains("[REDACTED:7ch]") && !text.contains("hunter2"));
     assert!(!text.contains("sesame"), "{text}");
     let (shown, _) = call(&dry, &json!({})).await;
-    assert_eq!(testbed::read(&shown)["_meta"]["preview"]["missing"], json!(["operator", "caller"]));
+    assert_eq!(
+        testing::result_value(&shown)["_meta"]["preview"]["missing"],
+        json!(["operator", "caller"])
+    );
     let open = chain(&format!("{OPEN}boolean = true"));
     let (ran, seen) = call(&open, &json!({"__confirm": true})).await;
     assert_eq!((ran.class(), seen.len()), (Class::Ok, 1));
@@ -234,7 +237,7 @@ async fn a_preview_may_be_no_error_for_the_client() {
     let dry = chain("[confirm]\nwhen = [\"main/*\"]\nmode = \"preview\"\npreview_is_error = false");
     let (shown, _) = call(&dry, &json!({})).await;
     assert_eq!(shown.class(), Class::Preview);
-    assert_eq!(testbed::read(&shown)["isError"], json!(false));
+    assert_eq!(testing::result_value(&shown)["isError"], json!(false));
 }
 
 #[tokio::test]
@@ -242,7 +245,7 @@ async fn what_is_shown_does_not_deceive() {
     let long = "x".repeat(3000);
     let (shown, _) =
         call(&chain(OPEN), &json!({"a": "safe\u{202e}evil\u{1b}[2J", "b": long})).await;
-    let text = testbed::read(&shown)["content"][0]["text"].as_str().unwrap().to_owned();
+    let text = testing::result_value(&shown)["content"][0]["text"].as_str().unwrap().to_owned();
     assert!(text.contains(r"safe\\u{202e}evil\\u{1b}[2J"), "{text}");
     assert!(text.contains("...[1000 more characters]"));
 }
@@ -281,8 +284,8 @@ async fn of_several_answers_the_one_that_allows_least_counts() {
         let (outcome, _) = call(&chain, &json!({})).await;
         assert_eq!(outcome.code(), code, "{required}");
         if code == Some(Code::Deferred) {
-            assert_eq!(testbed::read(&outcome)["_meta"]["retry_after"], json!(90));
-            assert_eq!(testbed::read(&outcome)["_meta"]["rule"], json!("late of main/*"));
+            assert_eq!(testing::result_value(&outcome)["_meta"]["retry_after"], json!(90));
+            assert_eq!(testing::result_value(&outcome)["_meta"]["rule"], json!("late of main/*"));
         }
     }
 }
@@ -308,12 +311,12 @@ fn what_would_never_hold_is_refused_at_start() {
 #[tokio::test]
 async fn anybody_may_ask_for_a_dry_run_of_anything() {
     let mut cx = context();
-    let meta = testbed::json(r#"{"toolgate/dry_run":true}"#);
+    let meta = testing::json(r#"{"toolgate/dry_run":true}"#);
     let (control, _) = crate::Control::extract(&meta).unwrap();
     cx = cx.with_control(control);
-    let server = answering(testbed::json("{}"));
+    let server = answering(testing::json("{}"));
     let readonly = Call::new(tool("look", Tier::Readonly), None);
     let outcome = chain("").call(&mut cx, readonly, &server).await;
     assert_eq!((outcome.code(), server.calls()), (Some(Code::DryRunPreview), 0));
-    assert_eq!(testbed::read(&outcome)["_meta"]["preview"]["missing"], json!(["caller"]));
+    assert_eq!(testing::result_value(&outcome)["_meta"]["preview"]["missing"], json!(["caller"]));
 }

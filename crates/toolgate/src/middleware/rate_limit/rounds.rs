@@ -26,7 +26,7 @@ const MAX_ROUNDS: usize = 256;
 /// Largest number of principals with open rounds.
 const MAX_PRINCIPALS: usize = 10_000;
 /// Time in which a client has to continue.
-const ROUND_LIFETIME: Duration = Duration::from_hours(24);
+const ROUND_LIFETIME: Duration = Duration::from_secs(24 * 60 * 60);
 
 type Digest = [u8; 32];
 

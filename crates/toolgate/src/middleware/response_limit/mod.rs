@@ -25,6 +25,7 @@ use crate::{
     layer_spec::{BadSettings, BuiltLayer, LayerInputs, LayerSpec},
     middleware::{Hooks, Middleware, Notice, Order},
     outcome::{Outcome, ToolResult},
+    printable,
     registry::Code,
     selector::Selector,
 };
@@ -241,7 +242,7 @@ fn size_of(rpc: &RpcError) -> usize {
 
 /// The error with the start of its message, and without its data.
 fn short_rpc(rpc: &RpcError, limit: usize) -> RpcError {
-    let most = rpc.message.floor_char_boundary(limit / 2);
+    let most = printable::floor_char_boundary(&rpc.message, limit / 2);
     let start = rpc.message.get(..most).unwrap_or_default();
     let missing = size_of(rpc) - start.len();
     let message = format!("{start}... [{missing} more bytes]");

@@ -10,8 +10,9 @@ use super::*;
 use crate::{
     Chain, Executed, Reply, Tool,
     middleware::error_results::ErrorResults,
+    random::Random,
     registry::Class,
-    testbed::{self, Dice, answering, chain, context, defined, failing, json, tool},
+    testing::{self, answering, chain, context, defined_tool, failing, json, tool},
 };
 
 fn limit(bytes: usize, keep: Keep) -> Chain {
@@ -20,12 +21,12 @@ fn limit(bytes: usize, keep: Keep) -> Chain {
 
 /// A tool that promises what its structured content looks like.
 fn strict() -> Arc<Tool> {
-    defined("t", None, r#"{"name":"t","outputSchema":{"type":"object"}}"#)
+    defined_tool("t", None, r#"{"name":"t","outputSchema":{"type":"object"}}"#)
 }
 
 async fn through(chain: &Chain, result: &str) -> Outcome {
     let server = answering(json(result));
-    testbed::call(chain, &strict(), "{}", &server).await
+    testing::call(chain, &strict(), "{}", &server).await
 }
 
 /// The result after a limit that keeps the tail, as text and as a value.
@@ -59,11 +60,11 @@ async fn what_is_under_the_limit_leaves_as_the_bytes_that_came() {
     let length = result.len();
     for (bytes, untouched) in [(length, true), (length + 1, true), (length - 1, false)] {
         let (layer, came) = (limit(bytes, Keep::Tail), json(result.as_str()));
-        let server = testbed::Server::new(move |_| {
+        let server = testing::ScriptedServer::new(move |_| {
             let outcome = Outcome::answered(ToolResult::new(came.clone()));
             outcome.with_origin("the line".into())
         });
-        let outcome = testbed::call(&layer, &strict(), "{}", &server).await;
+        let outcome = testing::call(&layer, &strict(), "{}", &server).await;
         let same = outcome.result().unwrap().json().as_str() == result;
         assert_eq!(same, untouched);
         let verbatim = matches!(outcome.into_reply(), Reply::Verbatim(line) if line == "the line");
@@ -133,7 +134,7 @@ async fn errors_stay_errors_and_keep_their_way_out() {
         .layer(ErrorResults);
     let both = both.build().unwrap();
     let failure = Failure::tool("Huge", "h".repeat(5000)).suggest("Call it with less.");
-    let outcome = testbed::call(&both, &strict(), "{}", &failing(failure)).await;
+    let outcome = testing::call(&both, &strict(), "{}", &failing(failure)).await;
     assert_eq!(outcome.class(), Class::ToolError);
     assert!(outcome.result().unwrap().is_error());
     let result = outcome.result().unwrap().json();
@@ -157,11 +158,11 @@ async fn a_failure_that_cannot_be_shortened_stays_that_failure() {
         }))
         .layer(ErrorResults);
     let both = both.build().unwrap();
-    let outcome = testbed::call(&both, &strict(), "{}", &failing(failure)).await;
+    let outcome = testing::call(&both, &strict(), "{}", &failing(failure)).await;
     assert_eq!(outcome.class(), Class::Denied);
     assert_eq!(outcome.code(), Some(Code::TierDenied));
     assert_eq!(outcome.executed(), Executed::No);
-    let result = testbed::read(&outcome);
+    let result = testing::result_value(&outcome);
     assert_eq!(result["_meta"]["code"], "RESPONSE_TOO_LARGE");
     assert_eq!(result["isError"], true);
 }
@@ -265,7 +266,7 @@ async fn what_cannot_be_shortened_is_refused_in_words() {
     assert_eq!(outcome.code(), Some(Code::ResponseTooLarge));
     let size = result.len();
     assert_eq!(
-        testbed::read(&outcome),
+        testing::result_value(&outcome),
         serde_json::json!({
             "content": [{"type": "text", "text": format!(
                 "The result of {size} bytes is over the limit of 2000 bytes and cannot be \
@@ -286,9 +287,9 @@ async fn what_cannot_be_shortened_is_refused_in_words() {
     // A tool that promises no shape may lose it instead.
     let server = answering(json(result));
     let loose = limit(2000, Keep::Tail);
-    let outcome = testbed::call(&loose, &tool("t", None), "{}", &server).await;
+    let outcome = testing::call(&loose, &tool("t", None), "{}", &server).await;
     assert_eq!(outcome.class(), Class::Ok);
-    let result = testbed::read(&outcome);
+    let result = testing::result_value(&outcome);
     assert!(result.get("structuredContent").is_none());
     assert!(result["_meta"][shrink::FLAG]["bytes"].as_u64().unwrap() > 10_000);
 }
@@ -329,7 +330,7 @@ async fn a_tool_may_have_a_limit_of_its_own() {
         ("tiny", 1000, false),
     ] {
         let server = answering(json(with_text(&"x".repeat(10_000))));
-        let outcome = testbed::call(&layer, &tool(name, None), "{}", &server).await;
+        let outcome = testing::call(&layer, &tool(name, None), "{}", &server).await;
         let result = outcome.result().unwrap().json();
         assert!(result.len() <= bytes, "{name}");
         assert!(result.len() > bytes * 8 / 10, "{name}: {}", result.len());
@@ -338,7 +339,7 @@ async fn a_tool_may_have_a_limit_of_its_own() {
     let id = crate::ToolId::new("elsewhere", "logs");
     let other = Arc::new(Tool::unlisted(id, &crate::TierRules::default()));
     let server = answering(json(with_text(&"x".repeat(10_000))));
-    let outcome = testbed::call(&layer, &other, "{}", &server).await;
+    let outcome = testing::call(&layer, &other, "{}", &server).await;
     assert!(outcome.result().unwrap().json().len() > 3000);
 }
 
@@ -404,13 +405,13 @@ async fn resources_are_limited_too() {
 
 /// A tool whose structured content has to fit this schema.
 fn promising(schema: &str) -> Arc<Tool> {
-    defined("t", None, &format!(r#"{{"name":"t","outputSchema":{schema}}}"#))
+    defined_tool("t", None, &format!(r#"{{"name":"t","outputSchema":{schema}}}"#))
 }
 
 async fn shortened(schema: &str, structured: &serde_json::Value) -> Outcome {
     let result = serde_json::json!({"content": [], "structuredContent": structured});
     let server = answering(json(result.to_string()));
-    testbed::call(&limit(2000, Keep::Tail), &promising(schema), "{}", &server).await
+    testing::call(&limit(2000, Keep::Tail), &promising(schema), "{}", &server).await
 }
 
 #[tokio::test]
@@ -435,7 +436,7 @@ async fn content_that_cannot_be_shortened_within_its_schema_is_refused_honestly(
         let outcome = shortened(schema, &content).await;
         assert_eq!(outcome.code(), Some(Code::ResponseTooLarge), "{schema}");
         assert_eq!(outcome.executed(), Executed::Yes);
-        let told = testbed::read(&outcome);
+        let told = testing::result_value(&outcome);
         assert_eq!((&told["isError"], &told["_meta"]["ran"]), (&true.into(), &true.into()));
         assert!(told.get("structuredContent").is_none());
         let text = told["content"][0]["text"].as_str().unwrap();

@@ -8,7 +8,9 @@ use super::*;
 use crate::{
     Executed, Tier, Tool, ToolResult,
     middleware::{safety::Safety, timeout::Timeout},
-    testbed::{self, Hanging, Server, answering, chain, context, failing, json, tool},
+    testing::{
+        self, HangingServer, ScriptedServer, answering, chain, context, failing, json, tool,
+    },
 };
 
 fn config(times: u32) -> RetryConfig {
@@ -22,7 +24,7 @@ fn readonly() -> Arc<Tool> {
 /// How often a call reaches its tool when it fails like this every time.
 async fn attempts(tool: &Arc<Tool>, failure: Failure) -> usize {
     let server = failing(failure);
-    let outcome = testbed::call(&chain(Retry::new(config(3))), tool, "{}", &server).await;
+    let outcome = testing::call(&chain(Retry::new(config(3))), tool, "{}", &server).await;
     assert!(outcome.failure().is_some());
     server.calls()
 }
@@ -57,7 +59,7 @@ async fn a_tools_own_error_is_tried_again_only_if_it_says_that_it_passes() {
 
     let error = r#"{"content":[],"isError":true}"#;
     let server = answering(json(error));
-    let outcome = testbed::call(&chain(Retry::new(config(3))), &readonly(), "{}", &server).await;
+    let outcome = testing::call(&chain(Retry::new(config(3))), &readonly(), "{}", &server).await;
     assert_eq!(server.calls(), 1);
     assert_eq!(outcome.result().unwrap().json().as_str(), error);
 }
@@ -76,25 +78,25 @@ async fn only_readonly_calls_are_tried_again() {
 
 #[tokio::test(start_paused = true)]
 async fn a_call_that_works_again_is_answered() {
-    let server = Server::new(|attempt| match attempt {
+    let server = ScriptedServer::new(|attempt| match attempt {
         0 | 1 => Failure::new(Code::ServerCrashed, "gone").into(),
         _ => ToolResult::text("here").into(),
     });
-    let outcome = testbed::call(&chain(Retry::new(config(3))), &readonly(), "{}", &server).await;
+    let outcome = testing::call(&chain(Retry::new(config(3))), &readonly(), "{}", &server).await;
     assert_eq!(server.calls(), 3);
     assert!(outcome.failure().is_none());
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_last_failure_is_told() {
-    let server = Server::new(|attempt| {
+    let server = ScriptedServer::new(|attempt| {
         Failure::new(Code::ServerCrashed, format!("attempt {attempt}")).into()
     });
-    let outcome = testbed::call(&chain(Retry::new(config(2))), &readonly(), "{}", &server).await;
+    let outcome = testing::call(&chain(Retry::new(config(2))), &readonly(), "{}", &server).await;
     assert_eq!(outcome.failure().unwrap().message(), "attempt 2");
     for times in [0, 1, 7] {
         let server = failing(Failure::new(Code::ServerCrashed, "gone"));
-        testbed::call(&chain(Retry::new(config(times))), &readonly(), "{}", &server).await;
+        testing::call(&chain(Retry::new(config(times))), &readonly(), "{}", &server).await;
         assert_eq!(server.calls(), times as usize + 1);
     }
 }
@@ -109,7 +111,7 @@ async fn each_wait_is_twice_the_last_up_to_the_longest() {
         max_delay: Duration::from_secs(1),
         ..RetryConfig::default()
     }));
-    testbed::call(&layer, &readonly(), "{}", &server).await;
+    testing::call(&layer, &readonly(), "{}", &server).await;
     // 100, 200, 400, 800, and then the longest twice.
     assert_eq!(begun.elapsed().as_millis(), 1500 + 2000);
     let endless = Retry::new(RetryConfig {
@@ -163,7 +165,7 @@ async fn each_attempt_has_its_own_time_and_none_follows_one_that_was_too_long() 
         .layer(Retry::new(config(3)))
         .layer(Timeout::new(Duration::from_secs(5)));
     let both = both.build().unwrap();
-    let outcome = testbed::call(&both, &readonly(), "{}", &Hanging::default()).await;
+    let outcome = testing::call(&both, &readonly(), "{}", &HangingServer::default()).await;
     assert_eq!(outcome.class(), Class::TimedOut);
     assert_eq!(begun.elapsed().as_secs(), 5);
 }
@@ -174,14 +176,14 @@ async fn a_denied_call_never_comes_here() {
         crate::Chain::builder().layer(Safety::new(Tier::Readonly)).layer(Retry::new(config(3)));
     let both = both.build().unwrap();
     let server = failing(Failure::new(Code::ServerUnavailable, "down"));
-    testbed::call(&both, &tool("kill", Tier::Destructive), "{}", &server).await;
+    testing::call(&both, &tool("kill", Tier::Destructive), "{}", &server).await;
     assert_eq!(server.calls(), 0);
 }
 
 #[tokio::test(start_paused = true)]
 async fn every_attempt_gets_the_same_call() {
     let server = failing(Failure::new(Code::ServerCrashed, "gone"));
-    testbed::call(&chain(Retry::new(config(2))), &readonly(), r#"{"n":1.0}"#, &server).await;
+    testing::call(&chain(Retry::new(config(2))), &readonly(), r#"{"n":1.0}"#, &server).await;
     assert_eq!(server.seen(), [r#"{"n":1.0}"#; 3]);
 }
 
@@ -208,10 +210,10 @@ async fn errors_that_the_operator_names_are_tried_again_for_readonly_tools() {
         (Failure::new(Code::TimedOut, "rate limit"), 1),
     ] {
         let server = failing(failure.clone());
-        testbed::call(&layer(), &readonly(), "{}", &server).await;
+        testing::call(&layer(), &readonly(), "{}", &server).await;
         assert_eq!(server.calls(), expected, "{failure:?}");
         let server = failing(failure);
-        testbed::call(&layer(), &tool("write", Tier::Mutating), "{}", &server).await;
+        testing::call(&layer(), &tool("write", Tier::Mutating), "{}", &server).await;
         assert_eq!(server.calls(), 1, "only readonly calls are tried again");
     }
     for (result, expected) in [
@@ -220,7 +222,7 @@ async fn errors_that_the_operator_names_are_tried_again_for_readonly_tools() {
         (r#"{"content":[{"type":"text","text":"no such file"}],"isError":true}"#, 1),
     ] {
         let server = answering(json(result));
-        testbed::call(&layer(), &readonly(), "{}", &server).await;
+        testing::call(&layer(), &readonly(), "{}", &server).await;
         assert_eq!(server.calls(), expected, "{result}");
     }
 }

@@ -6,7 +6,7 @@ use super::*;
 use crate::{
     Call, Executed, Listing, TierRules, ToolId, ToolList,
     registry::Class,
-    testbed::{Log, Server, answering, call, chain, context, json, session, tool},
+    testing::{CapturedLog, ScriptedServer, answering, call, chain, context, json, session, tool},
 };
 
 /// What each allowed tier (column) does with a tool of each tier (row).
@@ -124,7 +124,7 @@ async fn a_denied_tool_is_never_taken_for_an_unknown_one() {
 
 #[tokio::test]
 async fn a_denial_is_logged_as_a_warning_and_told_as_expected() {
-    let log = Log::default();
+    let log = CapturedLog::default();
     let _guard = log.start();
     let both = crate::Chain::builder()
         .layer(crate::middleware::error_results::ErrorResults)
@@ -132,7 +132,7 @@ async fn a_denial_is_logged_as_a_warning_and_told_as_expected() {
     let both = both.build().unwrap();
     let server = answering(json("{}"));
     let outcome = call(&both, &tool("kill", Tier::Destructive), "{}", &server).await;
-    let result = crate::testbed::read(&outcome);
+    let result = crate::testing::result_value(&outcome);
     assert_eq!(result["isError"], true);
     assert_eq!(result["_meta"]["expected"], true);
     assert_eq!(result["_meta"]["code"], "TIER_DENIED");
@@ -169,7 +169,7 @@ async fn other_requests_pass_by() {
     assert!(!layer.sees_request("ping"));
     assert!(layer.sees_listings());
     assert!(layer.needs_tools());
-    let server = Server::new(|_| Failure::internal("not called").into());
+    let server = ScriptedServer::new(|_| Failure::internal("not called").into());
     let request = crate::Request { method: "ping".into(), params: Some(json("{}")) };
     assert!(layer.request(&mut context(), request, &server).await.body.is_ok());
 }

@@ -9,7 +9,8 @@ use super::{
 use crate::{
     Chain, Code, Endpoint, Reply, Tier, Tool, ToolResult,
     middleware::{audit, error_results::ErrorResults, response_limit},
-    testbed::{self, Dice, Server, answering, chain, context, failing, json, read, tool},
+    random::Random,
+    testing::{self, ScriptedServer, answering, chain, context, failing, json, result_value, tool},
 };
 
 fn config(text: &str) -> SanitizeConfig {
@@ -207,7 +208,7 @@ fn what_cannot_work_refuses_to_build() {
 /// The result that a client reads when the tool answers `result`.
 async fn through(layer: Sanitize, result: &str) -> String {
     let server = answering(json(result));
-    let outcome = testbed::call(&chain(layer), &some(), "{}", &server).await;
+    let outcome = testing::call(&chain(layer), &some(), "{}", &server).await;
     outcome.result().unwrap().json().as_str().to_owned()
 }
 
@@ -263,17 +264,17 @@ async fn what_has_to_come_back_stays() {
 async fn a_clean_answer_leaves_as_the_bytes_that_came_in() {
     let line = r#"{"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"fine"}]}}"#;
     let answer = |text: &'static str| {
-        Server::new(move |_| {
+        ScriptedServer::new(move |_| {
             let result = json(text).get("result").unwrap();
             Outcome::from(ToolResult::new(result)).with_origin(text.into())
         })
     };
-    let outcome = testbed::call(&chain(secrets()), &some(), "{}", &answer(line)).await;
+    let outcome = testing::call(&chain(secrets()), &some(), "{}", &answer(line)).await;
     assert!(matches!(outcome.into_reply(), Reply::Verbatim(bytes) if bytes == line));
 
     let dirty =
         r#"{"result":{"content":[{"type":"text","text":"http://a:bcd@e"}],"isError":true}}"#;
-    let outcome = testbed::call(&chain(secrets()), &some(), "{}", &answer(dirty)).await;
+    let outcome = testing::call(&chain(secrets()), &some(), "{}", &answer(dirty)).await;
     assert!(outcome.result().unwrap().is_error(), "error results are cleaned too");
     let Reply::Result(result) = outcome.into_reply() else { panic!("not the line") };
     assert!(!result.as_str().contains("bcd"));
@@ -287,7 +288,7 @@ async fn failures_are_cleaned_in_all_they_say() {
         data: Some(json(r#"{"dsn":["http://me:hunter2@db"],"n":1.0}"#)),
     };
     let server = failing(Failure::rejected(rpc).suggest("try http://me:hunter2@db"));
-    let outcome = testbed::call(&chain(secrets()), &some(), "{}", &server).await;
+    let outcome = testing::call(&chain(secrets()), &some(), "{}", &server).await;
     let failure = outcome.failure().unwrap();
     assert_eq!(failure.code(), Code::ServerRejected);
     let clean = "http://me:[redacted: url-password]@db";
@@ -298,8 +299,8 @@ async fn failures_are_cleaned_in_all_they_say() {
     assert_eq!(rpc.data.as_ref().unwrap().as_str(), format!(r#"{{"dsn":["{clean}"],"n":1.0}}"#));
 
     let both = Chain::builder().layer(ErrorResults).layer(secrets()).build().unwrap();
-    let outcome = testbed::call(&both, &some(), "{}", &server).await;
-    assert!(!read(&outcome).to_string().contains("hunter2"));
+    let outcome = testing::call(&both, &some(), "{}", &server).await;
+    assert!(!result_value(&outcome).to_string().contains("hunter2"));
 }
 
 #[tokio::test]
@@ -311,7 +312,7 @@ async fn a_page_to_open_stays_openable() {
         data: Some(data.clone()),
     };
     let server = failing(Failure::rejected(rpc));
-    let outcome = testbed::call(&chain(secrets()), &some(), "{}", &server).await;
+    let outcome = testing::call(&chain(secrets()), &some(), "{}", &server).await;
     let rpc = outcome.failure().unwrap().rpc().unwrap();
     assert_eq!(rpc.data.as_ref(), Some(&data));
     assert!(!rpc.message.contains("bcd"));
@@ -392,7 +393,7 @@ fn what_a_server_tells_and_asks_is_cleaned_but_for_what_the_client_acts_on() {
 #[test]
 fn whatever_is_not_replaced_is_the_same_value() {
     let layer = layer("patterns = [{ pattern = 'Zz', replace = '' }]");
-    let mut dice = Dice::new(7);
+    let mut dice = Random::new(7);
     for _ in 0..2000 {
         let plain = dice.json(60, 4);
         let text = format!(r#"{{"structuredContent": {plain}}}"#);
@@ -442,8 +443,10 @@ fn hostile_texts_take_no_longer_than_their_length() {
         ["eyJaaaaaaaaaaaaa.", "-----BEGIN PRIVATE KEY-----", "://a:", "sk-", "bearer ", "xoxb-"]
     {
         let short = piece.repeat((8 << 10) / piece.len());
-        let (once, often) = (best(&short), best(&short.repeat(16)));
+        let long = short.repeat(16);
         // 16 times the text: linear matching takes 16 times as long, quadratic matching 256 times. 100 tells them apart.
-        assert!(often < once * 100, "{piece}: {once:?}, then {often:?}");
+        // On a busy machine a measurement may be far off, so one of several has to show it.
+        let is_linear = (0..10).any(|_| best(&long) < best(&short) * 100);
+        assert!(is_linear, "{piece}");
     }
 }

@@ -10,7 +10,7 @@ use crate::{
     middleware::{error_results::ErrorResults, retry::Retry, retry::RetryConfig, timeout::Timeout},
     registry::Class,
     selector::Selector,
-    testbed::{answering, call, chain, context, json, read, session, tool},
+    testing::{answering, call, chain, context, json, result_value, session, tool},
 };
 
 fn list(words: &str) -> Vec<Scope> {
@@ -183,7 +183,7 @@ async fn rendered(layer: Scopes, tool: &Arc<Tool>) -> (Outcome, Value) {
     let server = answering(json("{}"));
     let outcome = call(&both, tool, "{}", &server).await;
     assert_eq!(server.calls(), 0);
-    let result = read(&outcome);
+    let result = result_value(&outcome);
     (outcome, result)
 }
 

@@ -17,6 +17,7 @@ use crate::{
     call::Call,
     context::Context,
     middleware::audit::{Redactor, cut},
+    printable,
     trace::Transport,
 };
 
@@ -150,7 +151,7 @@ fn surroundings(cx: &Context, attributes: &mut Vec<KeyValue>) {
 
 fn bounded(mut text: String) -> String {
     if text.len() > MAX_ARGUMENTS_BYTES {
-        text.truncate(text.floor_char_boundary(MAX_ARGUMENTS_BYTES));
+        text.truncate(printable::floor_char_boundary(&text, MAX_ARGUMENTS_BYTES));
         text.push_str("...<truncated>");
     }
     text

@@ -45,7 +45,7 @@ impl LayerSpec for TimeoutSpec {
 }
 
 /// The default timeout of a call. It is long because builds and test runs are calls too.
-pub const DEFAULT: Duration = Duration::from_mins(5);
+pub const DEFAULT: Duration = Duration::from_secs(5 * 60);
 
 /// Cancels a call after a time.
 #[derive(Clone, Copy, Debug)]

@@ -6,14 +6,14 @@ use super::*;
 use crate::{
     Executed, Outcome,
     registry::Class,
-    testbed::{self, Hanging, answering, chain, context, json, tool},
+    testing::{self, HangingServer, answering, chain, context, json, tool},
 };
 
 #[tokio::test(start_paused = true)]
 async fn a_call_that_hangs_is_given_up_in_time() {
-    let (begun, server) = (Instant::now(), Hanging::default());
+    let (begun, server) = (Instant::now(), HangingServer::default());
     let layer = chain(Timeout::new(Duration::from_mins(1)));
-    let outcome = testbed::call(&layer, &tool("t", None), "{}", &server).await;
+    let outcome = testing::call(&layer, &tool("t", None), "{}", &server).await;
     assert_eq!(begun.elapsed().as_secs(), 60);
     assert_eq!(outcome.class(), Class::TimedOut);
     assert_eq!(outcome.executed(), Executed::Maybe);
@@ -31,9 +31,9 @@ async fn a_call_that_hangs_is_given_up_in_time() {
 
 #[tokio::test(start_paused = true)]
 async fn the_rest_of_the_chain_is_dropped_before_the_client_is_told() {
-    let server = Hanging::default();
+    let server = HangingServer::default();
     let layer = chain(Timeout::new(Duration::from_millis(250)));
-    testbed::call(&layer, &tool("t", None), "{}", &server).await;
+    testing::call(&layer, &tool("t", None), "{}", &server).await;
     let dropped = tokio::time::timeout(Duration::ZERO, server.dropped.notified()).await;
     assert!(dropped.is_ok(), "dropping is what tells the server");
 }
@@ -42,10 +42,10 @@ async fn the_rest_of_the_chain_is_dropped_before_the_client_is_told() {
 async fn a_call_that_ends_in_time_is_not_touched() {
     let layer = chain(Timeout::new(Duration::from_mins(1)));
     let line = r#"{"content":[{"type":"text","text":"1.0"}]}"#;
-    let server = testbed::Server::new(move |_| {
+    let server = testing::ScriptedServer::new(move |_| {
         Outcome::answered(crate::ToolResult::new(json(line))).with_origin(line.into())
     });
-    let outcome = testbed::call(&layer, &tool("t", None), "{}", &server).await;
+    let outcome = testing::call(&layer, &tool("t", None), "{}", &server).await;
     assert!(matches!(outcome.into_reply(), crate::Reply::Verbatim(bytes) if bytes == line));
 }
 
@@ -62,6 +62,6 @@ async fn only_calls_are_timed() {
 async fn the_longest_time_there_is_does_not_overflow() {
     let layer = chain(Timeout::new(Duration::MAX));
     let server = answering(json("{}"));
-    let outcome = testbed::call(&layer, &tool("t", None), "{}", &server).await;
+    let outcome = testing::call(&layer, &tool("t", None), "{}", &server).await;
     assert!(outcome.failure().is_none());
 }

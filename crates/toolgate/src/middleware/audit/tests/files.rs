@@ -121,7 +121,7 @@ fn a_file_that_cannot_be_moved_aside_goes_on_growing() {
     let (_folder, path) = folder();
     // A folder with something in it cannot be replaced by a file.
     fs::create_dir_all(numbered(&path, 1).join("in the way")).unwrap();
-    let log = Log::default();
+    let log = CapturedLog::default();
     let _guard = log.start();
     file_of(&path, 1).say("0").unwrap();
     let size = fs::metadata(&path).unwrap().len();
@@ -199,8 +199,8 @@ async fn the_sink_opens_its_file_anew_when_it_is_told() {
     fs::rename(&path, folder.path().join("moved")).unwrap();
     sink.reopen();
     let server = answering(json("{}"));
-    let chain = testbed::chain(Audit::new(sink.clone()));
-    testbed::call(&chain, &tool("t", None), "{}", &server).await;
+    let chain = testing::chain(Audit::new(sink.clone()));
+    testing::call(&chain, &tool("t", None), "{}", &server).await;
     sink.close(TEST_TIMEOUT);
     assert_eq!(parse(&read(&path)).len(), 1);
 }

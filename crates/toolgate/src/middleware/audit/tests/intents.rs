@@ -37,13 +37,13 @@ fn events(records: &[Value]) -> Vec<&str> {
 async fn an_intent_is_written_before_the_tool_runs() {
     let kept = kept(&config(Intents::Mutating));
     let lines = Arc::clone(&kept.lines);
-    let server = Server::new(move |_| {
+    let server = ScriptedServer::new(move |_| {
         let there = String::from_utf8(lines.lock().unwrap().clone()).unwrap();
         assert_eq!(events(&parse(&there)), ["intent"]);
         ToolResult::new(json("{}")).into()
     });
     let arguments = r#"{"keys":"s3cret","pane":"%1"}"#;
-    testbed::call(&chain_of(&kept.sink), &tool("t", Tier::Mutating), arguments, &server).await;
+    testing::call(&chain_of(&kept.sink), &tool("t", Tier::Mutating), arguments, &server).await;
     assert_eq!(server.calls(), 1);
     let records = kept.records();
     assert_eq!(events(&records), ["intent", "call"]);
@@ -70,7 +70,7 @@ async fn which_calls_have_one_is_a_setting() {
         for (tier, with) in tiers.into_iter().zip(with) {
             let kept = kept(&config);
             let server = answering(json("{}"));
-            testbed::call(&chain_of(&kept.sink), &tool("t", tier), "{}", &server).await;
+            testing::call(&chain_of(&kept.sink), &tool("t", tier), "{}", &server).await;
             let has = events(&kept.records()).contains(&"intent");
             assert_eq!(has, with, "{tier:?} {config:?}");
         }
@@ -88,10 +88,10 @@ async fn what_is_recorded_is_a_setting_and_what_began_has_an_end() {
         let chain = chain.layer(Safety::new(Tier::Mutating));
         let chain = chain.layer(AuditIntent::new(kept.sink.clone())).build().unwrap();
         let server = answering(json("{}"));
-        testbed::call(&chain, &tool("t", Tier::Readonly), "{}", &server).await;
-        testbed::call(&chain, &tool("t", Tier::Destructive), "{}", &server).await;
+        testing::call(&chain, &tool("t", Tier::Readonly), "{}", &server).await;
+        testing::call(&chain, &tool("t", Tier::Destructive), "{}", &server).await;
         let down = failing(Failure::new(Code::ServerUnavailable, "down"));
-        testbed::call(&chain, &tool("t", Tier::Mutating), "{}", &down).await;
+        testing::call(&chain, &tool("t", Tier::Mutating), "{}", &down).await;
         let records = kept.records();
         let told = records.iter().map(|record| {
             let outcome = record["outcome"].as_str().map(|outcome| format!(" {outcome}"));
@@ -109,19 +109,20 @@ async fn however_a_call_ends_it_has_one_intent_and_one_outcome() {
     let chain = chain.layer(Timeout::new(Duration::from_millis(5))).build().unwrap();
     let mutating = tool("t", Tier::Mutating);
     // It takes too long.
-    testbed::call(&chain, &mutating, "{}", &Hanging::default()).await;
+    testing::call(&chain, &mutating, "{}", &HangingServer::default()).await;
     // It is given up.
-    let (never, hanging) = (chain_of(&kept.sink), Hanging::default());
+    let (never, hanging) = (chain_of(&kept.sink), HangingServer::default());
     tokio::select! {
         biased;
-        _ = testbed::call(&never, &mutating, "{}", &hanging) => panic!("it hangs"),
+        _ = testing::call(&never, &mutating, "{}", &hanging) => panic!("it hangs"),
         () = hanging.called.notified() => {}
     }
     // It panics.
-    let (panicking, sink_chain) = (Server::new(|_| panic!("on purpose")), chain_of(&kept.sink));
+    let (panicking, sink_chain) =
+        (ScriptedServer::new(|_| panic!("on purpose")), chain_of(&kept.sink));
     let tool = Arc::clone(&mutating);
     let ended =
-        tokio::spawn(async move { testbed::call(&sink_chain, &tool, "{}", &panicking).await });
+        tokio::spawn(async move { testing::call(&sink_chain, &tool, "{}", &panicking).await });
     assert!(ended.await.unwrap_err().is_panic());
     let records = kept.records();
     assert_eq!(events(&records), ["intent", "call", "intent", "call", "intent", "call"]);
@@ -155,15 +156,15 @@ async fn without_a_record_a_call_runs_unless_one_is_required() {
     ] {
         let (sink, fails) = failing_sink(&AuditConfig { required, ..AuditConfig::default() });
         let (chain, server) = (chain_of(&sink), answering(json("{}")));
-        let outcome = testbed::call(&chain, &tool("t", tier), "{}", &server).await;
+        let outcome = testing::call(&chain, &tool("t", tier), "{}", &server).await;
         assert_eq!(outcome.code(), code);
         assert_eq!(server.calls(), usize::from(code.is_none()));
         assert!(sink.counts().lost() > 0);
         fails.store(false, Ordering::SeqCst);
-        let outcome = testbed::call(&chain, &tool("t", tier), "{}", &server).await;
+        let outcome = testing::call(&chain, &tool("t", tier), "{}", &server).await;
         assert!(outcome.failure().is_none(), "it works again");
         sink.close(TEST_TIMEOUT);
-        let outcome = testbed::call(&chain, &tool("t", tier), "{}", &server).await;
+        let outcome = testing::call(&chain, &tool("t", tier), "{}", &server).await;
         assert_eq!(outcome.code(), code, "a closed sink writes nothing");
     }
 }
@@ -173,11 +174,11 @@ async fn a_sink_that_fails_after_the_tool_ran_changes_nothing() {
     let (sink, fails) = failing_sink(&AuditConfig { required: true, ..AuditConfig::default() });
     fails.store(false, Ordering::SeqCst);
     let told = Arc::clone(&fails);
-    let server = Server::new(move |_| {
+    let server = ScriptedServer::new(move |_| {
         told.store(true, Ordering::SeqCst);
         ToolResult::new(json(r#"{"content":[]}"#)).into()
     });
-    let outcome = testbed::call(&chain_of(&sink), &tool("t", Tier::Mutating), "{}", &server).await;
+    let outcome = testing::call(&chain_of(&sink), &tool("t", Tier::Mutating), "{}", &server).await;
     assert_eq!((outcome.failure().is_none(), server.calls()), (true, 1));
     sink.close(TEST_TIMEOUT);
     assert_eq!((sink.counts().written(), sink.counts().lost()), (1, 1));
@@ -192,8 +193,8 @@ async fn the_writer_does_not_dawdle_when_a_call_waits_for_it() {
     let calls = async {
         for _ in 0..50 {
             // Its record makes the writer wait, just when the intent comes.
-            testbed::call(&chain, &readonly, "{}", &server).await;
-            testbed::call(&chain, &mutating, "{}", &server).await;
+            testing::call(&chain, &readonly, "{}", &server).await;
+            testing::call(&chain, &mutating, "{}", &server).await;
         }
     };
     tokio::time::timeout(TEST_TIMEOUT, calls).await.expect("somebody waits for nothing");
@@ -214,7 +215,7 @@ async fn many_intents_share_one_write() {
     let (chain, server) = (chain_of(&sink), answering(json("{}")));
     let mutating = tool("t", Tier::Mutating);
     let mut calls: Vec<_> =
-        (0..10).map(|_| Box::pin(testbed::call(&chain, &mutating, "{}", &server))).collect();
+        (0..10).map(|_| Box::pin(testing::call(&chain, &mutating, "{}", &server))).collect();
     let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
     assert!(calls[0].as_mut().poll(&mut cx).is_pending());
     while writes.lock().unwrap().is_empty() {
@@ -249,7 +250,7 @@ async fn what_operators_fill_in_is_in_no_record() {
         chain.layer(overrides::OverrideTools::new(overrides::CurrentOverrides::new(changed)));
     let chain = chain.layer(AuditIntent::new(kept.sink.clone())).build().unwrap();
     let server = answering(json("{}"));
-    testbed::call(&chain, &tool("t", Tier::Mutating), r#"{"path":"a"}"#, &server).await;
+    testing::call(&chain, &tool("t", Tier::Mutating), r#"{"path":"a"}"#, &server).await;
     let text = kept.text();
     assert_eq!(parse(&text)[0]["args"], serde_json::json!({"path": "a"}));
     assert!(!text.contains("eu-hidden"), "{text}");

@@ -43,7 +43,7 @@ async fn call_with(config: &AuditConfig, output: &Arc<Elsewhere>) -> Option<Audi
     let chain = Chain::builder().layer(Audit::new(sink.clone()));
     let chain = chain.layer(AuditIntent::new(sink.clone())).build().unwrap();
     let server = answering(json("{}"));
-    let outcome = testbed::call(&chain, &tool("t", Tier::Mutating), "{}", &server).await;
+    let outcome = testing::call(&chain, &tool("t", Tier::Mutating), "{}", &server).await;
     assert!(outcome.failure().is_none());
     sink.close(TEST_TIMEOUT);
     Some(sink)

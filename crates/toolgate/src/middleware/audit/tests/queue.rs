@@ -34,9 +34,9 @@ impl Slow {
     }
 
     async fn call(&self) {
-        let chain = testbed::chain(Audit::new(self.sink.clone()));
+        let chain = testing::chain(Audit::new(self.sink.clone()));
         let server = answering(json(r#"{"content":[]}"#));
-        let outcome = testbed::call(&chain, &tool("t", None), "{}", &server).await;
+        let outcome = testing::call(&chain, &tool("t", None), "{}", &server).await;
         assert!(outcome.failure().is_none(), "no sink changes an outcome");
     }
 
@@ -156,10 +156,10 @@ async fn what_is_in_the_queue_is_written_before_the_end_and_what_comes_later_is_
     let kept = Kept::new();
     let server = answering(json("{}"));
     for _ in 0..1000 {
-        testbed::call(&kept.chain(), &tool("t", None), "{}", &server).await;
+        testing::call(&kept.chain(), &tool("t", None), "{}", &server).await;
     }
     assert_eq!(kept.records().len(), 1000);
-    testbed::call(&kept.chain(), &tool("t", None), "{}", &server).await;
+    testing::call(&kept.chain(), &tool("t", None), "{}", &server).await;
     let counts = kept.sink.counts();
     assert_eq!((counts.written(), counts.lost()), (1000, 1));
 }
@@ -169,7 +169,7 @@ async fn a_sink_that_hangs_does_not_hold_the_end_up() {
     let slow = Slow::new(OnFull::Wait);
     slow.call().await;
     slow.entered();
-    let log = Log::default();
+    let log = CapturedLog::default();
     let _guard = log.start();
     slow.sink.close(Duration::ZERO);
     let lines = log.lines();

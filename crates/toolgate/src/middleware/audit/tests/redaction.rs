@@ -3,7 +3,7 @@
 use serde_json::json as value;
 
 use super::*;
-use crate::testbed::Dice;
+use crate::random::Random;
 
 fn redactor(config: &RedactConfig) -> Redactor {
     Redactor::new(config).unwrap()
@@ -222,12 +222,12 @@ fn a_keyed_digest_cannot_be_guessed_without_the_key() {
 }
 
 /// JSON with secrets below sensitive names, and plain values beside them.
-fn with_secrets(dice: &mut Dice, depth: usize) -> Value {
+fn with_secrets(dice: &mut Random, depth: usize) -> Value {
     const NAMES: [&str; 8] =
         ["keys", "value", "environment", "Password", "api_key", "accessToken", "shell", "content"];
     let mut map = serde_json::Map::new();
     for n in 0..dice.roll(5) {
-        let deeper = |dice: &mut Dice| match depth {
+        let deeper = |dice: &mut Random| match depth {
             0 => value!(dice.roll(100)),
             _ => with_secrets(dice, depth - 1),
         };
@@ -250,7 +250,7 @@ fn with_secrets(dice: &mut Dice, depth: usize) -> Value {
 }
 
 /// Any value, with the secret wherever a text stands in it.
-fn secret(dice: &mut Dice, depth: usize) -> Value {
+fn secret(dice: &mut Random, depth: usize) -> Value {
     match dice.roll(if depth == 0 { 3 } else { 5 }) {
         0 => value!(format!("{}S3CRET{}", dice.text(5), dice.text(5))),
         1 => value!("S3CRET"),
@@ -262,7 +262,7 @@ fn secret(dice: &mut Dice, depth: usize) -> Value {
 
 #[test]
 fn no_secret_is_in_any_record_at_any_nesting() {
-    let mut dice = Dice::new(7);
+    let mut dice = Random::new(7);
     let mut with_secret = 0;
     for digest in [DigestAlgorithm::Sha256, DigestAlgorithm::Hmac] {
         let redactor = redactor(&RedactConfig { digest, ..RedactConfig::default() });
@@ -280,7 +280,7 @@ fn no_secret_is_in_any_record_at_any_nesting() {
 
 #[test]
 fn any_json_can_be_summed_up() {
-    let mut dice = Dice::new(11);
+    let mut dice = Random::new(11);
     for _ in 0..600 {
         let arguments = dice.json(2000, 14);
         let redactor = redactor(&RedactConfig::default());

@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     middleware::audit::verify::{Finding, FindingKind, Report, Verify, verify},
-    testbed::Dice,
+    random::Random,
 };
 
 /// A file of real records: calls of all tiers, with intents, refusals and failures.
@@ -23,7 +23,7 @@ async fn real(path: &Path) -> Vec<Vec<u8>> {
         for tier in Tier::ALL {
             let server = answering(json(r#"{"content":[]}"#));
             let arguments = format!(r#"{{"keys":"{n}","path":"a{n}"}}"#);
-            testbed::call(&stack.chain, &tool("t", tier), &arguments, &server).await;
+            testing::call(&stack.chain, &tool("t", tier), &arguments, &server).await;
         }
     }
     stack.audit.unwrap().close(TEST_TIMEOUT);
@@ -61,7 +61,7 @@ async fn what_was_written_is_whole() {
 async fn every_flipped_byte_is_found() {
     let (_folder, path) = folder();
     let lines = real(&path).await;
-    let mut dice = Dice::new(3);
+    let mut dice = Random::new(3);
     let mut count = 0;
     for line in 0..lines.len() {
         let length = lines[line].len();
@@ -126,7 +126,7 @@ async fn every_record_out_of_its_place_is_found() {
             (&FindingKind::OutOfOrder, line as u64 + 2)
         );
     }
-    let mut dice = Dice::new(5);
+    let mut dice = Random::new(5);
     for _ in 0..200 {
         let mut pick = || dice.roll(lines.len());
         let (a, b) = (pick(), pick());
@@ -183,10 +183,10 @@ async fn a_file_in_the_middle_that_is_gone_is_found() {
     };
     for n in 0..6 {
         let sink = AuditSink::open(&config, &RedactConfig::default()).unwrap().unwrap();
-        let chain = testbed::chain(Audit::new(sink.clone()));
+        let chain = testing::chain(Audit::new(sink.clone()));
         let server = answering(json("{}"));
         for _ in 0..5 {
-            testbed::call(&chain, &tool("t", None), &format!("{{\"n\":{n}}}"), &server).await;
+            testing::call(&chain, &tool("t", None), &format!("{{\"n\":{n}}}"), &server).await;
         }
         sink.close(TEST_TIMEOUT);
     }

@@ -52,7 +52,7 @@ fn calls_of_several_threads_are_in_the_file_before_they_run() {
                         for call in 0..CALLS {
                             let marker = format!("{thread}-{task}-{call}.");
                             let (there, path) = (marker.clone(), path.clone());
-                            let server = Server::new(move |_| {
+                            let server = ScriptedServer::new(move |_| {
                                 assert!(read(&path).contains(&there), "not announced: {there}");
                                 ToolResult::new(json("{}")).into()
                             });
@@ -60,7 +60,7 @@ fn calls_of_several_threads_are_in_the_file_before_they_run() {
                             let filler = "f".repeat(if call % 4 == 3 { 5000 } else { 5 });
                             let arguments = format!(r#"{{"path":"{marker}","filler":"{filler}"}}"#);
                             let mutating = tool("t", Tier::Mutating);
-                            testbed::call(&chain, &mutating, &arguments, &server).await;
+                            testing::call(&chain, &mutating, &arguments, &server).await;
                             assert_eq!(server.calls(), 1);
                         }
                     });
@@ -88,7 +88,7 @@ async fn while_another_process_holds_the_file_only_who_must_wait_does() {
     let held = fs::File::open(&path).unwrap();
     held.lock().unwrap();
     let mutating = tool("t", Tier::Mutating);
-    let mut call = pin!(testbed::call(&chain, &mutating, "{}", &server));
+    let mut call = pin!(testing::call(&chain, &mutating, "{}", &server));
     // This thread goes on: it never waits for the lock itself.
     for _ in 0..10 {
         let polled = futures_poll(call.as_mut()).await;
@@ -117,7 +117,7 @@ async fn what_a_call_leaves_behind_when_it_is_given_up_is_written_all_the_same()
     let mutating = tool("t", Tier::Mutating);
     for (n, chain) in [&intents, &chain_of(&sink)].into_iter().enumerate() {
         {
-            let mut call = pin!(testbed::call(chain, &mutating, "{}", &server));
+            let mut call = pin!(testing::call(chain, &mutating, "{}", &server));
             assert!(futures_poll(call.as_mut()).await.is_pending());
         }
         // There is no other call, and the sink stays open.
@@ -135,7 +135,7 @@ async fn a_sink_that_nobody_holds_any_more_ends_its_thread() {
     let (_folder, path) = folder();
     let sink = sink_at(&path);
     let server = answering(json("{}"));
-    testbed::call(&chain_of(&sink), &tool("t", Tier::Mutating), "{}", &server).await;
+    testing::call(&chain_of(&sink), &tool("t", Tier::Mutating), "{}", &server).await;
     let shared = sink.shared();
     drop(sink);
     let deadline = Instant::now() + TEST_TIMEOUT;

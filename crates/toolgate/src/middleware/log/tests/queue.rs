@@ -12,9 +12,9 @@ fn poll<T>(future: std::pin::Pin<&mut impl Future<Output = T>>) -> Poll<T> {
 }
 
 async fn call(sink: &LogSink) {
-    let chain = testbed::chain(Log::new(sink.clone()));
+    let chain = testing::chain(Log::new(sink.clone()));
     let server = answering(json(r#"{"content":[]}"#));
-    let outcome = testbed::call(&chain, &tool("t", None), r#"{"a":1}"#, &server).await;
+    let outcome = testing::call(&chain, &tool("t", None), r#"{"a":1}"#, &server).await;
     assert_eq!(outcome.class(), Class::Ok, "no sink changes an outcome");
 }
 
@@ -62,10 +62,10 @@ async fn a_call_that_is_given_up_while_it_waits_for_room_is_counted() {
 #[tokio::test]
 async fn a_call_that_is_given_up_is_recorded_as_cancelled() {
     let kept = Kept::new(&LogConfig { listings: true, ..LogConfig::default() });
-    let (chain, server) = (kept.chain(), Hanging::default());
+    let (chain, server) = (kept.chain(), HangingServer::default());
     {
         let t = tool("t", None);
-        let mut future = pin!(testbed::call(&chain, &t, r#"{"a":1}"#, &server));
+        let mut future = pin!(testing::call(&chain, &t, r#"{"a":1}"#, &server));
         assert!(poll(future.as_mut()).is_pending());
         let mut cx = context();
         let mut listing = pin!(chain.list(&mut cx, Listing::default(), &server));
@@ -169,7 +169,7 @@ async fn a_call_waits_for_room_for_its_bytes() {
 async fn what_never_fits_goes_without_at_once() {
     let kept = light(OnFull::Wait);
     let server = answering(ToolResult::text(&"x".repeat(5000)).json().clone());
-    testbed::call(&kept.chain(), &tool("t", None), "{}", &server).await;
+    testing::call(&kept.chain(), &tool("t", None), "{}", &server).await;
     assert_eq!(kept.sink.counts().bare(), 1);
     let record = kept.record().await;
     assert!(record.result.is_none() && record.result_bytes > Some(5000));

@@ -1,7 +1,7 @@
 //! No secret reaches a record: not by its own name, and not by what a tool says about it.
 
 use super::*;
-use crate::testbed::Dice;
+use crate::random::Random;
 
 fn everything(record: &CallRecord) -> String {
     format!("{record:?} {}", serde_json::to_string(record).unwrap())
@@ -74,7 +74,7 @@ async fn no_seeded_secret_reaches_a_record() {
     const NAMES: [&str; 6] =
         ["password", "API-Key", "x_token", "clientSecret", "Authorization", "environment"];
     for seed in 0..300 {
-        let mut dice = Dice::new(seed);
+        let mut dice = Random::new(seed);
         let secret = format!("s3cr3t{seed}{}", dice.text(12));
         let quoted = toolgate_wire::Json::string(&secret);
         let (name, noise) = (*dice.pick(&NAMES), dice.json(40, 3));

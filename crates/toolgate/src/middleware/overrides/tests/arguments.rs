@@ -30,7 +30,7 @@ const OWN: &str = r#"{"name":"t","inputSchema":{"type":"object","properties":{"-
 
 /// What the tool gets for these arguments, or the refusal.
 async fn reaches(config: serde_json::Value, sent: Option<&str>) -> Result<Option<String>, Failure> {
-    let (layer, tool) = (layer(&[("main/t", config)]), defined("t", None, OWN));
+    let (layer, tool) = (layer(&[("main/t", config)]), defined_tool("t", None, OWN));
     let (end, call) = (Keeps::default(), Call::new(tool, sent.map(json)));
     let explained = layer.explain(&context(), &call)[0].1.clone();
     let outcome = layer.call(&mut context(), call, &end).await;
@@ -129,7 +129,7 @@ async fn arguments_that_are_no_object_are_refused_where_some_are_filled_in() {
 #[tokio::test]
 async fn only_tools_with_hidden_arguments_are_explained() {
     let explain = |config, sent: &str| {
-        let call = Call::new(defined("t", None, OWN), Some(json(sent)));
+        let call = Call::new(defined_tool("t", None, OWN), Some(json(sent)));
         layer(&[("main/t", config)]).explain(&context(), &call)[0].1.clone()
     };
     assert_eq!(explain(value!({"defaults": {"a": 1}}), "{}"), None);

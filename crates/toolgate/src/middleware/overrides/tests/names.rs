@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use super::*;
-use crate::{Code, testbed::Dice};
+use crate::{Code, random::Random};
 
 /// A door: resolves the name, finds the tool, runs the chain.
 struct Door {
@@ -158,7 +158,7 @@ fn a_collision_may_bring_the_next_one() {
 }
 
 /// A random set that is accepted, over few names, so that everything collides with everything.
-fn random(dice: &mut Dice, ids: &[ToolId], names: &[&str]) -> Option<Overrides> {
+fn random(dice: &mut Random, ids: &[ToolId], names: &[&str]) -> Option<Overrides> {
     let mut set = Vec::new();
     for id in ids {
         if dice.roll(3) == 0 {
@@ -182,11 +182,11 @@ async fn names_are_one_to_one_and_open_nothing() {
     let servers = ["s", "t"];
     let all = servers.iter().flat_map(|s| NAMES[..4].iter().map(|n| ToolId::new(*s, *n)));
     let all: Vec<ToolId> = all.collect();
-    let (mut dice, mut accepted, mut settled_some) = (Dice::new(15), 0, 0);
+    let (mut dice, mut accepted, mut settled_some) = (Random::new(15), 0, 0);
     while accepted < 400 {
         let Some(set) = random(&mut dice, &all, &NAMES) else { continue };
         accepted += 1;
-        let some = |dice: &mut Dice| -> Vec<ToolId> {
+        let some = |dice: &mut Random| -> Vec<ToolId> {
             all.iter().filter(|_| dice.roll(3) > 0).cloned().collect()
         };
         let (listed, denied) = (some(&mut dice), some(&mut dice));

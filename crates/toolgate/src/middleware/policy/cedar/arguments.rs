@@ -114,7 +114,7 @@ impl<'a> Parts<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testbed::json;
+    use crate::testing::json;
 
     fn converted(text: &str) -> String {
         let text = format!("{{\"x\":{text}}}");

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use tempfile::TempDir;
 
 use super::*;
-use crate::{Tier, testbed::client};
+use crate::{Tier, testing::client};
 
 /// The policy `p`, read from a file with these rules.
 fn read(rules: &str) -> Result<Policies, PolicyError> {
@@ -364,7 +364,7 @@ fn tools_that_nobody_listed_are_judged_and_not_remembered() {
 /// listed.
 #[test]
 fn any_rules_and_any_arguments_agree_with_cedar_itself() {
-    use crate::testbed::Dice;
+    use crate::random::Random;
     const CONDITIONS: [&str; 12] = [
         "context.arguments has a",
         "context.arguments.a == 1",
@@ -392,7 +392,7 @@ fn any_rules_and_any_arguments_agree_with_cedar_itself() {
         [annotated("{}", None), annotated(r#"{"readOnlyHint":true}"#, Some(Tier::Readonly))];
     let mut decided = [0, 0];
     for seed in 0..100 {
-        let dice = &mut Dice::new(seed);
+        let dice = &mut Random::new(seed);
         let mut rules = String::new();
         for _ in 0..=dice.roll(4) {
             let effect = dice.pick(&["permit", "permit", "forbid"]);

@@ -1,13 +1,13 @@
 //! What holds for any policies: deny wins, nothing passes by default, and naming policies only narrows.
 
 use super::*;
-use crate::testbed::Dice;
+use crate::random::Random;
 
 const SERVERS: [&str; 3] = ["files", "mail", "f"];
 const TOOLS: [&str; 6] = ["read", "delete", "delete_all", ".x", "a/b", "é"];
 const PARTS: [&str; 8] = ["*", "f*", "*e*", "delete?all", "read", "?", "*/b", "mail"];
 
-fn selectors(dice: &mut Dice) -> Vec<String> {
+fn selectors(dice: &mut Random) -> Vec<String> {
     let count = dice.roll(4);
     (0..count).map(|_| format!("{}/{}", dice.pick(&PARTS), dice.pick(&PARTS))).collect()
 }
@@ -21,7 +21,7 @@ fn config(allow: &[String], deny: &[String]) -> PolicyConfig {
 type Lists = (Vec<String>, Vec<String>);
 
 /// Policies `p0` to `p3` with the lists that they are made of.
-fn some_policies(dice: &mut Dice) -> (Policies, Vec<Lists>) {
+fn some_policies(dice: &mut Random) -> (Policies, Vec<Lists>) {
     let lists: Vec<_> = (0..4).map(|_| (selectors(dice), selectors(dice))).collect();
     let named = lists.iter().enumerate();
     let named = named.map(|(at, (allow, deny))| (format!("p{at}"), config(allow, deny)));
@@ -53,7 +53,7 @@ fn covers(selector: &str, tool: &ToolId) -> bool {
 #[test]
 fn the_lists_say_what_passes_and_deny_always_wins() {
     for seed in 0..200 {
-        let dice = &mut Dice::new(seed);
+        let dice = &mut Random::new(seed);
         let (known, lists) = some_policies(dice);
         let bound = layer(&known, Some("p0"), &[]);
         let (allow, deny) = &lists[0];
@@ -79,7 +79,7 @@ fn the_lists_say_what_passes_and_deny_always_wins() {
 fn naming_policies_never_turns_a_denial_into_an_allowance() {
     const IDS: [&str; 7] = ["\"p0\"", "\"p1\"", "\"p2\"", "\"p3\"", "\"nobody\"", "\"\"", "7"];
     for seed in 0..200 {
-        let dice = &mut Dice::new(seed);
+        let dice = &mut Random::new(seed);
         let (known, _) = some_policies(dice);
         let namespace = [None, Some("p0"), Some("p1")][dice.roll(3)];
         let principals: &[(&str, &str)] =

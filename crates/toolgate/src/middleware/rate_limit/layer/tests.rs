@@ -12,7 +12,8 @@ use super::{
 use crate::{
     Chain, ClientInfo, Principal, Session, Tier, Tool, ToolResult,
     middleware::{error_results::ErrorResults, retry::Retry, retry::RetryConfig, safety::Safety},
-    testbed::{Dice, Server, failing, json, read, tool},
+    random::Random,
+    testing::{ScriptedServer, failing, json, result_value, tool},
 };
 
 /// A clock that stands still until it is told to go on.
@@ -230,7 +231,7 @@ fn the_longest_wait_is_told() {
 
 #[test]
 fn whoever_waits_as_long_as_told_passes() {
-    let mut dice = Dice::new(3);
+    let mut dice = Random::new(3);
     let bench = Bench::new(
         "rate = [{ tools = '*/*', limit = '7/s', burst = 3 }, { tools = '*/*', per = ['tool', 'session'], limit = '100/m' }]",
     );
@@ -396,13 +397,13 @@ fn shown() -> Arc<Tool> {
 
 #[tokio::test(start_paused = true)]
 async fn the_caller_reads_how_long_to_wait_and_listings_are_not_limited() {
-    let server = Server::new(|_| ToolResult::text("here").into());
+    let server = ScriptedServer::new(|_| ToolResult::text("here").into());
     let chain = Chain::builder().layer(ErrorResults).layer(limited("1/m")).build().unwrap();
     let cx = &mut who("me", "s-1", "default");
     assert!(chain.call(cx, Call::new(shown(), None), &server).await.failure().is_none());
     let outcome = chain.call(cx, Call::new(shown(), None), &server).await;
     assert_eq!(server.calls(), 1);
-    let result = read(&outcome);
+    let result = result_value(&outcome);
     assert_eq!(result["isError"], true);
     assert_eq!(result["_meta"]["code"], "RATE_LIMITED");
     assert_eq!(result["_meta"]["retry_after"], 60);
@@ -455,7 +456,7 @@ async fn round(chain: &Chain, arguments: &str, returned: Option<&str>, ends: Out
     let returned = crate::InputRound { state, responses: None };
     let mut cx = who("me", "s-1", "default").with_returned_input(&returned);
     let ends = std::sync::Mutex::new(Some(ends));
-    let server = Server::new(move |_| ends.lock().unwrap().take().expect("called once"));
+    let server = ScriptedServer::new(move |_| ends.lock().unwrap().take().expect("called once"));
     let call = Call::new(tool("t", Tier::Readonly), Some(json(arguments.to_owned())));
     chain.call(&mut cx, call, &server).await
 }
@@ -475,7 +476,7 @@ async fn rounds_of_one_call_count_once_and_made_up_states_count() {
     let layer = Bench::new(
         "rate = [{ tools = '*/*', limit = '1/h' }]\nquota = [{ tools = '*/*', limit = '1/day' }]",
     );
-    let chain = crate::testbed::chain(layer.layer);
+    let chain = crate::testing::chain(layer.layer);
     let code = |outcome: Outcome| outcome.code();
     assert_eq!(code(round(&chain, "{}", Some("forged"), asks("one")).await), None, "it counts");
     assert_eq!(code(round(&chain, "{}", Some("forged"), done()).await), Some(Code::QuotaExceeded));
@@ -495,13 +496,14 @@ async fn rounds_of_one_call_count_once_and_made_up_states_count() {
 #[tokio::test]
 async fn confirmations_do_not_count_again() {
     let layer = Bench::new("rate = [{ tools = '*/*', limit = '1/h' }]");
-    let chain = crate::testbed::chain(layer.layer);
+    let chain = crate::testing::chain(layer.layer);
     let tool = tool("t", Tier::Readonly);
     let call = async |principal: &str, meta: Option<&str>, ends: Outcome| {
         let control = meta.map(|meta| crate::Control::extract(&json(meta.to_owned())).unwrap().0);
         let mut cx = who(principal, "s", "default").with_control(control.unwrap_or_default());
         let ends = std::sync::Mutex::new(Some(ends));
-        let server = Server::new(move |_| ends.lock().unwrap().take().expect("called once"));
+        let server =
+            ScriptedServer::new(move |_| ends.lock().unwrap().take().expect("called once"));
         chain.call(&mut cx, Call::new(Arc::clone(&tool), None), &server).await.code()
     };
     let required = |name, fact: serde_json::Value| {

@@ -31,7 +31,7 @@ use super::{
 use crate::{
     Class, Code, Executed, Failure, Tier, TierRules, Tool, ToolId, ToolResult,
     middleware::audit::RedactConfig,
-    testbed::{self, Hanging, answering, chain, context, failing, json, tool},
+    testing::{self, HangingServer, answering, chain, context, failing, json, tool},
     trace::{Ingress, Transport},
 };
 
@@ -250,8 +250,8 @@ async fn every_way_to_end_has_its_own_words() {
         ),
     ] {
         let kept = Kept::new();
-        let server = testbed::Server::new(move |_| end.clone());
-        testbed::call(&chain(kept.layer()), &tool("t", None), "{}", &server).await;
+        let server = testing::ScriptedServer::new(move |_| end.clone());
+        testing::call(&chain(kept.layer()), &tool("t", None), "{}", &server).await;
         let span = kept.span();
         assert_eq!(word(&span.attributes, "toolgate.outcome"), outcome);
         assert_eq!(word(&span.attributes, "error.type"), error_type, "{outcome}");
@@ -292,7 +292,7 @@ fn only_tool_errors_and_errors_are_errors_and_every_code_has_its_words() {
 async fn a_call_that_is_dropped_ends_its_span_and_is_counted_once() {
     let kept = Kept::new();
     let chain = chain(kept.layer());
-    let hanging = Hanging::default();
+    let hanging = HangingServer::default();
     let mut cx = context();
     {
         let call = chain.call(&mut cx, Call::new(tool("t", None), None), &hanging);
@@ -318,7 +318,7 @@ async fn names_that_nobody_listed_share_one_label() {
     for n in 0..200 {
         let id = ToolId::new("main", format!("invented-{n}"));
         let made_up = Arc::new(Tool::unlisted(id, &TierRules::default()));
-        testbed::call(&chain, &made_up, "{}", &unknown).await;
+        testing::call(&chain, &made_up, "{}", &unknown).await;
     }
     for name in ["mcp.tool.calls", "mcp.tool.duration_ms", "mcp.tool.errors"] {
         let points = kept.points(name);
@@ -336,7 +336,7 @@ async fn a_server_with_too_many_tools_does_not_make_too_many_labels() {
     let chain = chain(kept.layer());
     let server = answering(text("x"));
     for n in 0..labels::MAX_TOOLS + 50 {
-        testbed::call(&chain, &tool(&format!("t{n}"), None), "{}", &server).await;
+        testing::call(&chain, &tool(&format!("t{n}"), None), "{}", &server).await;
     }
     let points = kept.points("mcp.tool.calls");
     assert_eq!(points.len(), labels::MAX_TOOLS + 1);
@@ -350,7 +350,7 @@ async fn facts_that_change_change_the_labels() {
     let chain = chain(kept.layer());
     let server = answering(text("x"));
     for tier in [Tier::Readonly, Tier::Mutating] {
-        testbed::call(&chain, &tool("t", tier), "{}", &server).await;
+        testing::call(&chain, &tool("t", tier), "{}", &server).await;
     }
     let points = kept.points("mcp.tool.calls");
     let mut words: Vec<_> =
@@ -409,7 +409,7 @@ async fn arguments_are_told_only_if_asked_for_and_never_in_clear() {
         format!(r#"{{"deep":{deep},"password":"s3cret"}}"#),
         format!(r#"{{"long":{long},"password":"s3cret"}}"#),
     ] {
-        testbed::call(&chain, &tool("t", None), &arguments, &server).await;
+        testing::call(&chain, &tool("t", None), &arguments, &server).await;
     }
     let spans = kept.spans();
     let told: Vec<_> =
@@ -443,7 +443,7 @@ async fn instruments_are_made_once_and_not_for_each_call() {
     let tracer = BoxedTracer::new(Box::new(NoopTracer::new()));
     let chain = chain(Telemetry::new(Instruments::new(tracer, &meter)));
     for _ in 0..10 {
-        testbed::call(&chain, &tool("t", None), "{}", &answering(text("x"))).await;
+        testing::call(&chain, &tool("t", None), "{}", &answering(text("x"))).await;
     }
     assert_eq!(counted.0.load(Ordering::Relaxed), 5);
 }

@@ -14,7 +14,8 @@ use super::{
 use crate::{
     Chain, Tier, Tool, ToolResult,
     middleware::{error_results::ErrorResults, retry::Retry, retry::RetryConfig},
-    testbed::{self, Dice, Log, Server, context, defined, read, tool},
+    random::Random,
+    testing::{self, CapturedLog, ScriptedServer, context, defined_tool, result_value, tool},
 };
 
 fn config(text: &str) -> ValidateConfig {
@@ -42,7 +43,7 @@ fn metamcp_example() -> Validate {
 
 fn published(schema: &Value) -> Arc<Tool> {
     let definition = json!({"name": "t", "inputSchema": schema}).to_string();
-    defined("t", Some(Tier::Readonly), &definition)
+    defined_tool("t", Some(Tier::Readonly), &definition)
 }
 
 fn input_schema() -> Validate {
@@ -50,7 +51,7 @@ fn input_schema() -> Validate {
 }
 
 fn ask(layer: &Validate, tool: &Arc<Tool>, arguments: &str) -> Result<(), Failure> {
-    layer.judge(&Call::new(Arc::clone(tool), Some(testbed::json(arguments)))).map(|_| ())
+    layer.judge(&Call::new(Arc::clone(tool), Some(testing::json(arguments)))).map(|_| ())
 }
 
 fn told(layer: &Validate, tool: &Arc<Tool>, arguments: &str) -> String {
@@ -231,16 +232,16 @@ fn what_is_checked_is_what_the_tool_reads() {
 
 #[tokio::test]
 async fn what_fits_passes_as_it_came_and_what_does_not_never_runs() {
-    let server = Server::new(|_| ToolResult::text("here").into());
+    let server = ScriptedServer::new(|_| ToolResult::text("here").into());
     let chain = Chain::builder().layer(ErrorResults).layer(metamcp_example()).build().unwrap();
     assert!(!chain.needs_tools() && !chain.sees_listings());
     let read_file = tool("file_read", None);
-    let fine = testbed::call(&chain, &read_file, r#"{ "path" : "/allowed/x" }"#, &server).await;
+    let fine = testing::call(&chain, &read_file, r#"{ "path" : "/allowed/x" }"#, &server).await;
     assert!(fine.failure().is_none());
-    let outcome = testbed::call(&chain, &read_file, r#"{"path":"path"}"#, &server).await;
+    let outcome = testing::call(&chain, &read_file, r#"{"path":"path"}"#, &server).await;
     assert_eq!(server.calls(), 1);
     assert_eq!(outcome.executed(), crate::Executed::No);
-    let result = read(&outcome);
+    let result = result_value(&outcome);
     assert_eq!(result["_meta"]["code"], "INVALID_ARGUMENTS");
     assert_eq!(result["_meta"]["error_type"], "ValidationError");
     // A value that is also a word of the message does not make a riddle of it.
@@ -250,12 +251,12 @@ async fn what_fits_passes_as_it_came_and_what_does_not_never_runs() {
 
 #[tokio::test]
 async fn unexpected_names_come_with_a_suggestion() {
-    let server = Server::new(|_| ToolResult::text("here").into());
+    let server = ScriptedServer::new(|_| ToolResult::text("here").into());
     let chain = Chain::builder().layer(ErrorResults).layer(input_schema()).build().unwrap();
     assert!(chain.needs_tools());
     let tool = published(&json!({"properties": {"enter": {}}, "additionalProperties": false}));
-    let outcome = testbed::call(&chain, &tool, r#"{"entr":true}"#, &server).await;
-    let suggestion = read(&outcome)["_meta"]["suggestion"].clone();
+    let outcome = testing::call(&chain, &tool, r#"{"entr":true}"#, &server).await;
+    let suggestion = result_value(&outcome)["_meta"]["suggestion"].clone();
     assert_eq!(
         suggestion,
         "Remove or correct the unrecognized argument(s): entr. Did you mean `enter`? The tool takes: enter."
@@ -282,7 +283,7 @@ fn all_schemas_that_cover_a_tool_must_fit() {
     ] {
         assert_eq!(ask(&layer, &tool, wrong).unwrap_err().rule(), Some(rule));
     }
-    let call = |arguments: &str| Call::new(Arc::clone(&tool), Some(testbed::json(arguments)));
+    let call = |arguments: &str| Call::new(Arc::clone(&tool), Some(testing::json(arguments)));
     let explained = layer.explain(&context(), &call(r#"{"a":1,"b":1}"#)).unwrap();
     assert!(explained.allowed);
     assert_eq!(explained.rule, "validate.tools.\"*/t\", validate.tools.\"main/*\", inputSchema");
@@ -316,7 +317,7 @@ fn a_schema_that_cannot_be_used_is_told_once_and_passes_unless_strict() {
         json!(7),
     ];
     for schema in wrong {
-        let log = Log::default();
+        let log = CapturedLog::default();
         let _guard = log.start();
         let (lax, tool) = (input_schema(), published(&schema));
         assert!(ask(&lax, &tool, "{}").is_ok(), "{schema}");
@@ -330,7 +331,7 @@ fn a_schema_that_cannot_be_used_is_told_once_and_passes_unless_strict() {
         );
     }
     let strict = layer("input_schema = true\nstrict = true");
-    let no_schema = defined("t", None, r#"{"name":"t"}"#);
+    let no_schema = defined_tool("t", None, r#"{"name":"t"}"#);
     assert!(ask(&strict, &no_schema, "{}").is_err());
     let unlisted =
         Arc::new(Tool::unlisted(crate::ToolId::new("main", "t"), &crate::TierRules::default()));
@@ -399,10 +400,10 @@ fn ordinary_schemas_cost_what_they_should() {
 
 #[test]
 fn arguments_of_any_shape_are_read_as_they_are() {
-    let mut dice = Dice::new(11);
+    let mut dice = Random::new(11);
     for _ in 0..2000 {
         let text = dice.json(80, 4);
-        let json = testbed::json(text.clone());
+        let json = testing::json(text.clone());
         match (arguments::read(Some(&json)), json.to_value()) {
             (Ok(arguments), Ok(value)) => {
                 assert_eq!(arguments.value, value, "{text}");

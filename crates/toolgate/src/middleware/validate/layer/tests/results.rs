@@ -5,7 +5,7 @@ use crate::{Executed, Outcome, registry::Class};
 
 fn answering_tool(output: &Value) -> Arc<Tool> {
     let definition = json!({"name": "t", "inputSchema": {}, "outputSchema": output}).to_string();
-    defined("t", Some(Tier::Readonly), &definition)
+    defined_tool("t", Some(Tier::Readonly), &definition)
 }
 
 fn rows() -> Value {
@@ -14,9 +14,9 @@ fn rows() -> Value {
 }
 
 async fn answered(layer: Validate, tool: &Arc<Tool>, result: &str) -> Outcome {
-    let server = testbed::answering(testbed::json(result));
+    let server = testing::answering(testing::json(result));
     let chain = Chain::builder().layer(ErrorResults).layer(layer).build().unwrap();
-    testbed::call(&chain, tool, "{}", &server).await
+    testing::call(&chain, tool, "{}", &server).await
 }
 
 fn enforce() -> Validate {
@@ -35,7 +35,7 @@ async fn what_fits_passes_as_it_came_and_what_does_not_is_withheld() {
     let outcome = answered(enforce(), &tool, wrong).await;
     assert_eq!((outcome.class(), outcome.executed()), (Class::ToolError, Executed::Yes));
     assert_eq!(outcome.code(), Some(Code::OutputInvalid));
-    let result = read(&outcome);
+    let result = result_value(&outcome);
     assert_eq!(
         result["content"][0]["text"],
         "The result of 't' does not fit the output schema that the tool publishes, and is withheld. The \
@@ -68,7 +68,7 @@ async fn structured_content_that_was_promised_must_be_there_once_and_readable() 
         (r#"{"structuredContent":{"n":1e999}}"#, "/structuredContent", "unreadable"),
     ] {
         let outcome = answered(enforce(), &tool, result).await;
-        let issue = &read(&outcome)["_meta"]["issues"][0];
+        let issue = &result_value(&outcome)["_meta"]["issues"][0];
         assert_eq!((&issue["path"], &issue["code"]), (&json!(place), &json!(code)), "{result}");
     }
 }
@@ -85,7 +85,7 @@ async fn only_finished_successes_of_tools_that_promised_something_are_looked_at(
         (&plain, r#"{"content":[]}"#),
         (&plain, r#"{"structuredContent":7}"#),
     ] {
-        let log = Log::default();
+        let log = CapturedLog::default();
         let guard = log.start();
         let outcome = answered(enforce(), tool, result).await;
         drop(guard);
@@ -94,24 +94,24 @@ async fn only_finished_successes_of_tools_that_promised_something_are_looked_at(
     }
     let complete = r#"{"resultType":"complete","content":[]}"#;
     assert_eq!(answered(enforce(), &tool, complete).await.code(), Some(Code::OutputInvalid));
-    let failing = testbed::failing(Failure::new(Code::ServerUnavailable, "down"));
-    let chain = testbed::chain(enforce());
-    let outcome = testbed::call(&chain, &tool, "{}", &failing).await;
+    let failing = testing::failing(Failure::new(Code::ServerUnavailable, "down"));
+    let chain = testing::chain(enforce());
+    let outcome = testing::call(&chain, &tool, "{}", &failing).await;
     assert_eq!(outcome.code(), Some(Code::ServerUnavailable));
 }
 
 #[tokio::test]
 async fn warn_tells_once_for_each_definition_and_names_no_value() {
-    let log = Log::default();
+    let log = CapturedLog::default();
     let _guard = log.start();
     let layer = Arc::new(layer("output = 'warn'"));
-    let chain = testbed::chain(Arc::clone(&layer));
+    let chain = testing::chain(Arc::clone(&layer));
     let wrong = r#"{"structuredContent":{"n":"hunter2"}}"#;
-    let server = testbed::answering(testbed::json(wrong));
+    let server = testing::answering(testing::json(wrong));
     let other = answering_tool(&json!({"required": ["m"]}));
     for tool in [answering_tool(&rows()), answering_tool(&rows()), other] {
         for _ in 0..3 {
-            let outcome = testbed::call(&chain, &tool, "{}", &server).await;
+            let outcome = testing::call(&chain, &tool, "{}", &server).await;
             assert_eq!(outcome.result().unwrap().json().as_str(), wrong, "it passes as it came");
         }
     }
@@ -134,7 +134,7 @@ async fn a_schema_that_cannot_be_used_passes_unless_strict() {
         json!({"$ref": "#"}),
         json!(7),
     ] {
-        let log = Log::default();
+        let log = CapturedLog::default();
         let guard = log.start();
         let tool = answering_tool(&schema);
         let outcome = answered(enforce(), &tool, fine).await;

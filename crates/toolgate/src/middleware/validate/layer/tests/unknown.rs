@@ -13,13 +13,13 @@ async fn sent(
     tool: &Arc<Tool>,
     arguments: &str,
 ) -> Result<String, Vec<(String, String)>> {
-    let server = Server::new(|_| ToolResult::text("here").into());
+    let server = ScriptedServer::new(|_| ToolResult::text("here").into());
     let chain = Chain::builder().layer(ErrorResults).layer(layer).build().unwrap();
-    let outcome = testbed::call(&chain, tool, arguments, &server).await;
+    let outcome = testing::call(&chain, tool, arguments, &server).await;
     if let Some(seen) = server.seen().first() {
         return Ok(seen.clone());
     }
-    let issues = read(&outcome)["_meta"]["issues"].clone();
+    let issues = result_value(&outcome)["_meta"]["issues"].clone();
     let text = |value: &Value| value.as_str().unwrap().to_owned();
     let issues = issues.as_array().unwrap().iter();
     Err(issues.map(|issue| (text(&issue["path"]), text(&issue["code"]))).collect())
@@ -134,12 +134,12 @@ fn what_nobody_published_cannot_be_unknown() {
     let reject = layer("unknown = 'reject'");
     let unlisted = Tool::unlisted(crate::ToolId::new("main", "t"), &crate::TierRules::default());
     assert!(ask(&reject, &Arc::new(unlisted), r#"{"z":1}"#).is_ok());
-    let none = defined("t", None, r#"{"name":"t"}"#);
+    let none = defined_tool("t", None, r#"{"name":"t"}"#);
     assert!(ask(&reject, &none, r#"{"z":1}"#).is_ok());
     // A schema that the validator does not take can still say its names.
     let odd = published(&json!({"properties": {"a": {"pattern": "(?=a)b"}}}));
     assert!(ask(&reject, &odd, r#"{"z":1}"#).is_err());
-    let log = Log::default();
+    let log = CapturedLog::default();
     let _guard = log.start();
     let torn = published(&json!({"patternProperties": {"(": {}}, "$ref": "#/nowhere"}));
     assert!(ask(&reject, &torn, r#"{"z":1}"#).is_ok() && ask(&reject, &torn, "{}").is_ok());
@@ -148,7 +148,7 @@ fn what_nobody_published_cannot_be_unknown() {
 
 #[tokio::test]
 async fn what_is_removed_is_logged_by_name_only() {
-    let log = Log::default();
+    let log = CapturedLog::default();
     let guard = log.start();
     let tool = published(&closed());
     let _ = sent(layer("unknown = 'strip'"), &tool, r#"{"gone":"hunter2","a":1}"#).await;
@@ -163,7 +163,7 @@ async fn what_is_removed_is_logged_by_name_only() {
 #[test]
 fn why_tells_what_would_go() {
     let layer = layer("unknown = 'strip'");
-    let call = |arguments| Call::new(published(&closed()), Some(testbed::json(arguments)));
+    let call = |arguments| Call::new(published(&closed()), Some(testing::json(arguments)));
     let explained = layer.explain(&context(), &call(r#"{"z":1,"y":2}"#)).unwrap();
     assert!(explained.allowed);
     assert_eq!(explained.rule, "validate.unknown");
