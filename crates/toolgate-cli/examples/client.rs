@@ -36,7 +36,7 @@ use serde_json::{Value, json};
 use tokio::sync::Notify;
 
 /// Longer than any update takes to come.
-const PATIENCE: Duration = Duration::from_secs(20);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// What is to be done, as the command line says it.
 #[derive(Default)]
@@ -246,11 +246,11 @@ impl Driver {
         let mut read = loop {
             match &mut subscription {
                 Some(news) => {
-                    let news = tokio::time::timeout(PATIENCE, news.next()).await;
+                    let news = tokio::time::timeout(ANSWER_TIMEOUT, news.next()).await;
                     news.expect("no update").unwrap().expect("the updates ended");
                     self.heard.updates.lock().unwrap().push(uri.to_owned());
                 }
-                None => tokio::time::timeout(PATIENCE, self.heard.on_update.notified())
+                None => tokio::time::timeout(ANSWER_TIMEOUT, self.heard.on_update.notified())
                     .await
                     .expect("no update"),
             }

@@ -23,7 +23,7 @@ use tempfile::TempDir;
 use crate::harness::{example, peers::peers, toolgate};
 
 /// A run takes ten seconds; one that takes this long hangs.
-const PATIENCE: Duration = Duration::from_secs(150);
+const TEST_TIMEOUT: Duration = Duration::from_secs(150);
 
 /// What is run against a server, and how many scenarios that is: fewer would be no proof.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -199,9 +199,9 @@ fn finished(command: &mut Command, what: &str) -> String {
         stdout.read_to_string(&mut text).unwrap();
         done.send(text)
     });
-    let Ok(summary) = summary.recv_timeout(PATIENCE) else {
+    let Ok(summary) = summary.recv_timeout(TEST_TIMEOUT) else {
         end(&mut child);
-        panic!("{what}: no results after {PATIENCE:?}");
+        panic!("{what}: no results after {TEST_TIMEOUT:?}");
     };
     child.wait().unwrap();
     summary

@@ -4,15 +4,13 @@ use std::{
     io::{BufRead as _, BufReader, Read as _},
     process::{Command, Output, Stdio},
     sync::{Arc, mpsc},
-    time::Duration,
 };
 
 use serde_json::Value;
 use tempfile::TempDir;
 use toolgate_store::{CallRecord, RecordKind, Store};
 
-/// Nothing that works takes this long; what does not fails instead of hanging.
-const PATIENCE: Duration = Duration::from_secs(20);
+use crate::harness::TEST_TIMEOUT;
 
 /// A Saturday, at noon.
 const NOON: i64 = 1_769_860_800_000_000;
@@ -348,7 +346,7 @@ fn new_calls_are_shown_as_they_come() {
             let _ = send.send(number(&serde_json::from_str(&line).unwrap()));
         }
     });
-    let next = || lines.recv_timeout(PATIENCE).unwrap();
+    let next = || lines.recv_timeout(TEST_TIMEOUT).unwrap();
     assert_eq!(next(), 4);
     kept.append(&[record(10, denied), record(11, |_| {}), record(12, denied)]);
     assert_eq!((next(), next()), (10, 12));
@@ -361,7 +359,7 @@ fn new_calls_are_shown_as_they_come() {
     assert_eq!(next(), 13);
     child.kill().unwrap();
     child.wait().unwrap();
-    assert!(lines.recv_timeout(PATIENCE).is_err(), "nothing is shown twice");
+    assert!(lines.recv_timeout(TEST_TIMEOUT).is_err(), "nothing is shown twice");
 }
 
 #[test]

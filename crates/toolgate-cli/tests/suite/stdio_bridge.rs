@@ -14,7 +14,7 @@ use std::{
 
 use serde_json::{Value, json};
 
-use crate::harness::{PATIENCE, Session, toolgate};
+use crate::harness::{Session, TEST_TIMEOUT, toolgate};
 
 /// Set once, and waited for.
 #[derive(Default)]
@@ -28,7 +28,8 @@ impl Flag {
 
     fn wait(&self, what: &str) {
         let unset = |set: &mut bool| !*set;
-        let (set, _) = self.1.wait_timeout_while(self.0.lock().unwrap(), PATIENCE, unset).unwrap();
+        let (set, _) =
+            self.1.wait_timeout_while(self.0.lock().unwrap(), TEST_TIMEOUT, unset).unwrap();
         assert!(*set, "waited in vain: {what}");
     }
 }
@@ -134,7 +135,7 @@ impl Gateway {
 
     /// The next request.
     fn next(&self) -> Asked {
-        self.asked.recv_timeout(PATIENCE).unwrap_or_else(|error| panic!("no request: {error}"))
+        self.asked.recv_timeout(TEST_TIMEOUT).unwrap_or_else(|error| panic!("no request: {error}"))
     }
 
     /// The next request, which must be this one.

@@ -22,11 +22,11 @@ use serde_json::{Value, json};
 use tokio::{sync::mpsc, task::JoinHandle};
 
 /// Long enough for the slowest machine; nothing here waits for time to pass.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TEST_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Waits for something that must happen.
 pub(crate) async fn within<T>(future: impl Future<Output = T>) -> T {
-    tokio::time::timeout(PATIENCE, future).await.expect("it never happened")
+    tokio::time::timeout(TEST_TIMEOUT, future).await.expect("it never happened")
 }
 
 pub(crate) struct Listener(mpsc::Sender<(&'static str, Value)>);

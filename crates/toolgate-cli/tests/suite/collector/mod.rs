@@ -19,7 +19,7 @@ use opentelemetry_proto::tonic::{
 };
 use prost::Message as _;
 
-use crate::harness::PATIENCE;
+use crate::harness::TEST_TIMEOUT;
 
 /// What a collector does with what it is sent.
 #[derive(Clone)]
@@ -118,7 +118,7 @@ impl Collector {
 
     /// Waits for a post that is as wanted.
     pub fn wait_for(&self, wanted: impl Fn(&Posted) -> bool) -> Posted {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TEST_TIMEOUT;
         let mut posted = self.posted.0.lock().unwrap();
         loop {
             if let Some(found) = posted.iter().find(|post| wanted(post)) {
@@ -134,7 +134,7 @@ impl Collector {
     pub fn wait_for_count(&self, count: usize) {
         let posted = self.posted.0.lock().unwrap();
         let is_short = |posted: &mut Vec<Posted>| posted.len() < count;
-        let waited = self.posted.1.wait_timeout_while(posted, PATIENCE, is_short).unwrap().1;
+        let waited = self.posted.1.wait_timeout_while(posted, TEST_TIMEOUT, is_short).unwrap().1;
         assert!(!waited.timed_out(), "the collector did not get {count} posts");
     }
 

@@ -13,7 +13,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use super::{
-    PATIENCE, assert_gone,
+    TEST_TIMEOUT, assert_gone,
     clients::{Legacy, Modern, either::Either},
     fixture,
     http::{self, Answer},
@@ -122,7 +122,7 @@ fn wait(child: &mut Child, told: &Listener) -> ExitStatus {
         || format!("toolgate ends; stderr: {:#?}", told.0.lock().unwrap().lines),
     );
     // What it said last may still be in the pipe.
-    let told = told.1.wait_timeout_while(told.0.lock().unwrap(), PATIENCE, |t| !t.ended);
+    let told = told.1.wait_timeout_while(told.0.lock().unwrap(), TEST_TIMEOUT, |t| !t.ended);
     drop(told.unwrap());
     child.wait().unwrap()
 }
@@ -207,7 +207,7 @@ impl Gateway {
             told.lines.iter().filter(|line| line.contains(text)).nth(times - 1).cloned()
         };
         let waited =
-            self.told.1.wait_timeout_while(self.told.0.lock().unwrap(), PATIENCE, |told| {
+            self.told.1.wait_timeout_while(self.told.0.lock().unwrap(), TEST_TIMEOUT, |told| {
                 found(told).is_none() && !told.ended
             });
         let line = found(&waited.unwrap().0);
@@ -361,9 +361,9 @@ pub fn until(what: &str, holds: impl FnMut() -> bool) {
 
 /// The same, with the reason made when it fails.
 pub fn until_or(mut holds: impl FnMut() -> bool, what: impl Fn() -> String) {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TEST_TIMEOUT;
     while !holds() {
-        assert!(Instant::now() < deadline, "not within {PATIENCE:?}: {}", what());
+        assert!(Instant::now() < deadline, "not within {TEST_TIMEOUT:?}: {}", what());
         std::thread::park_timeout(Duration::from_millis(2));
     }
 }

@@ -9,7 +9,7 @@ use std::{
 
 use serde_json::Value;
 
-use super::PATIENCE;
+use super::TEST_TIMEOUT;
 
 /// Headers as they came, names in lower case.
 #[derive(Clone, Debug, Default)]
@@ -110,7 +110,7 @@ impl Body {
         let size = usize::from_str_radix(size, 16)
             .map_err(|_| io::Error::other(format!("not the size of a chunk: {line:?}")))?;
         // Once a chunk has begun, the rest of it is on its way.
-        self.reader.get_ref().set_read_timeout(Some(PATIENCE))?;
+        self.reader.get_ref().set_read_timeout(Some(TEST_TIMEOUT))?;
         let mut piece = vec![0; size + 2];
         self.reader.read_exact(&mut piece)?;
         piece.truncate(size);
@@ -149,9 +149,9 @@ impl Connection {
     }
 
     pub fn try_open(address: SocketAddr) -> io::Result<Self> {
-        let socket = TcpStream::connect_timeout(&address, PATIENCE)?;
+        let socket = TcpStream::connect_timeout(&address, TEST_TIMEOUT)?;
         socket.set_nodelay(true)?;
-        socket.set_write_timeout(Some(PATIENCE))?;
+        socket.set_write_timeout(Some(TEST_TIMEOUT))?;
         Ok(Self(BufReader::new(socket)))
     }
 
@@ -167,7 +167,7 @@ impl Connection {
 
     /// The answer's head; its body is still to be read.
     pub fn answer(self) -> io::Result<Answer> {
-        self.answer_by(Instant::now() + PATIENCE)
+        self.answer_by(Instant::now() + TEST_TIMEOUT)
     }
 
     pub fn answer_by(self, deadline: Instant) -> io::Result<Answer> {
@@ -282,7 +282,7 @@ impl Answer {
     }
 
     pub fn try_text(&mut self) -> io::Result<String> {
-        let body = self.body.read(Instant::now() + PATIENCE)?;
+        let body = self.body.read(Instant::now() + TEST_TIMEOUT)?;
         Ok(String::from_utf8_lossy(&body).into_owned())
     }
 

@@ -21,8 +21,8 @@ use std::{
 
 use serde_json::{Value, json};
 
-/// Nothing that works takes this long; what does not fails instead of hanging.
-pub const PATIENCE: Duration = Duration::from_secs(20);
+/// A test that waits longer has failed. Shorter than the timeouts of the gateway whose effect a test would see as a wait.
+pub const TEST_TIMEOUT: Duration = Duration::from_secs(45);
 
 pub fn toolgate() -> PathBuf {
     PathBuf::from(env!("CARGO_BIN_EXE_toolgate"))
@@ -220,10 +220,10 @@ impl Session {
 
     /// The next line on stdout, exactly.
     pub fn line(&mut self) -> String {
-        match self.lines.recv_timeout(PATIENCE) {
+        match self.lines.recv_timeout(TEST_TIMEOUT) {
             Ok(line) => line,
             Err(RecvTimeoutError::Timeout) => {
-                panic!("no line within {PATIENCE:?}; stderr: {:?}", self.stderr_so_far())
+                panic!("no line within {TEST_TIMEOUT:?}; stderr: {:?}", self.stderr_so_far())
             }
             Err(RecvTimeoutError::Disconnected) => {
                 panic!("stdout ended; stderr: {:?}", self.stderr_so_far())
@@ -242,7 +242,7 @@ impl Session {
 
     /// Waits for a line on stderr that contains the text.
     pub fn wait_for_stderr(&self, text: &str) -> String {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TEST_TIMEOUT;
         let mut seen = Vec::new();
         while let Ok(line) =
             self.errors.recv_timeout(deadline.saturating_duration_since(Instant::now()))
@@ -279,7 +279,7 @@ impl Session {
     }
 
     pub fn wait(&mut self) -> ExitStatus {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TEST_TIMEOUT;
         while self.child.try_wait().unwrap().is_none() {
             let is_late = Instant::now() > deadline;
             assert!(!is_late, "toolgate does not end; stderr: {:?}", self.stderr_so_far());

@@ -15,7 +15,7 @@ use serde_json::Value;
 use super::example;
 
 /// Longer than any run takes: a driver that is still running then hangs.
-const PATIENCE: Duration = Duration::from_mins(2);
+const TEST_TIMEOUT: Duration = Duration::from_mins(2);
 
 /// The drivers of `tests/peers`, each with the ways in which it can choose a protocol version.
 pub const LEGACY: &[Client] = &[Client::Ts("legacy"), Client::TsV1, Client::Python("legacy")];
@@ -117,9 +117,9 @@ pub fn report(mut command: Command) -> Value {
         stderr.read_to_end(&mut text).unwrap();
         String::from_utf8_lossy(&text).into_owned()
     });
-    let Ok(text) = out.recv_timeout(PATIENCE) else {
+    let Ok(text) = out.recv_timeout(TEST_TIMEOUT) else {
         child.kill().unwrap();
-        panic!("no report after {PATIENCE:?}: {command:?}");
+        panic!("no report after {TEST_TIMEOUT:?}: {command:?}");
     };
     child.wait().unwrap();
     serde_json::from_str(&text)

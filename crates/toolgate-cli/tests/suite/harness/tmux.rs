@@ -8,7 +8,7 @@ use std::{
 
 use serde_json::Value;
 
-use super::{PATIENCE, Session, toolgate};
+use super::{Session, TEST_TIMEOUT, toolgate};
 
 /// A private tmux server, gone at the end, also after a panic.
 pub struct Tmux {
@@ -88,7 +88,7 @@ impl Tmux {
 
     /// Waits until something holds. tmux has no event for what a shell does.
     pub fn until(&self, what: &str, mut holds: impl FnMut(&Self) -> bool) {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TEST_TIMEOUT;
         while !holds(self) {
             let screen = self.output(&["capture-pane", "-p"]);
             let screen = String::from_utf8_lossy(&screen.stdout).into_owned();

@@ -486,7 +486,7 @@ fn a_body_has_one_length() {
         "Content-Length: 5\r\nContent-Length: 6",
     ] {
         let mut stream = TcpStream::connect(gateway.address).unwrap();
-        stream.set_read_timeout(Some(crate::harness::PATIENCE)).unwrap();
+        stream.set_read_timeout(Some(crate::harness::TEST_TIMEOUT)).unwrap();
         let request = format!(
             "POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nAccept: application/json\r\n{headers}\r\n\r\n0\r\n\r\n{smuggled}"
         );

@@ -9,7 +9,7 @@ use std::{
 use serde_json::json;
 
 use crate::harness::{
-    PATIENCE,
+    TEST_TIMEOUT,
     clients::{LEGACY, Legacy},
     gateway::{Gateway, stdio, until, until_or},
     governed::code,
@@ -246,7 +246,7 @@ fn unread(gateway: &Gateway, client: &Legacy, method: &str, body: &str) -> TcpSt
         .write_all(&http::request(gateway.address, method, "/mcp", &headers, body.as_bytes()))
         .unwrap();
     // The head is there: the stream is open.
-    socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    socket.set_read_timeout(Some(TEST_TIMEOUT)).unwrap();
     socket.read_exact(&mut [0; 12]).unwrap();
     socket
 }

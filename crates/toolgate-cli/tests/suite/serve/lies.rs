@@ -13,7 +13,7 @@ use crate::harness::{
 };
 
 /// The breaker is not what is looked at here.
-const PATIENT: &str = "[breaker]\nfailures = 1000000\nshare = 1.0\nof = 64\n";
+const BREAKER_OFF: &str = "[breaker]\nfailures = 1000000\nshare = 1.0\nof = 64\n";
 
 #[test]
 fn a_tool_that_is_no_tool_costs_its_server_nothing_else() {
@@ -110,7 +110,7 @@ fn answers_beyond_the_bound_are_refused_without_being_kept() {
     for era in [Era::Legacy, Era::Modern] {
         let server = Upstream::start("alpha", era);
         let gateway = Gateway::start(&format!(
-            "[limits]\nmessage_bytes = 2_000_000\nresponse_bytes = \"off\"\n{PATIENT}{}",
+            "[limits]\nmessage_bytes = 2_000_000\nresponse_bytes = \"off\"\n{BREAKER_OFF}{}",
             server.table("")
         ));
         gateway.settled(14);
@@ -146,7 +146,7 @@ fn answers_beyond_the_bound_are_refused_without_being_kept() {
     }
     // And over pipes.
     let gateway = Gateway::start(&format!(
-        "[limits]\nmessage_bytes = 2_000_000\nresponse_bytes = \"off\"\n{PATIENT}{}",
+        "[limits]\nmessage_bytes = 2_000_000\nresponse_bytes = \"off\"\n{BREAKER_OFF}{}",
         stdio("alpha", &[], "")
     ));
     gateway.settled(14);
@@ -164,7 +164,7 @@ fn answers_beyond_the_bound_are_refused_without_being_kept() {
 fn results_that_are_none_are_told_to_be_none() {
     for era in [Era::Legacy, Era::Modern] {
         let server = Upstream::start("alpha", era);
-        let gateway = Gateway::start(&format!("{PATIENT}{}", server.table("")));
+        let gateway = Gateway::start(&format!("{BREAKER_OFF}{}", server.table("")));
         gateway.settled(14);
         for client in gateway.both() {
             for result in ["null", "5", "\"text\"", "[]", "true"] {
@@ -214,7 +214,7 @@ fn every_legal_way_to_write_an_answer_is_read_and_no_other() {
     ];
     let server = Upstream::legacy("alpha");
     let gateway =
-        Gateway::start(&format!("[limits]\ntimeout = \"5s\"\n{PATIENT}{}", server.table("")));
+        Gateway::start(&format!("[limits]\ntimeout = \"5s\"\n{BREAKER_OFF}{}", server.table("")));
     gateway.settled(14);
     for client in gateway.both() {
         for (raws, is_legal) in [(&legal[..], true), (&illegal, false)] {
@@ -257,7 +257,7 @@ fn an_answer_that_comes_before_its_question_answers_nothing() {
     const TWO: &str = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\r\n{body}\
         HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\r\n{body}";
     let server = Upstream::legacy("alpha");
-    let gateway = Gateway::start(&format!("{PATIENT}{}", server.table("")));
+    let gateway = Gateway::start(&format!("{BREAKER_OFF}{}", server.table("")));
     gateway.settled(14);
     for client in gateway.both() {
         for n in 0..20 {

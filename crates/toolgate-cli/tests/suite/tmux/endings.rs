@@ -10,7 +10,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
 use crate::harness::{
-    PATIENCE, Session, text,
+    Session, TEST_TIMEOUT, text,
     tmux::{Tmux, structured},
 };
 
@@ -56,7 +56,7 @@ fn children(pid: u32) -> Vec<u32> {
 
 /// Waits until a server has no more than its one client.
 fn settles(session: &Session, what: &str) {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TEST_TIMEOUT;
     while children(session.child.id()).len() > 1 {
         assert!(Instant::now() < deadline, "{what} leaves {:?}", children(session.child.id()));
         std::thread::sleep(Duration::from_millis(5));

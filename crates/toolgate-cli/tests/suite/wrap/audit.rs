@@ -120,7 +120,7 @@ fn a_hangup_opens_the_file_anew() {
     session.initialize();
     session.call("echo", json!({"text": "1"}));
     let moved = session.folder().join("audit.old");
-    let deadline = std::time::Instant::now() + crate::harness::PATIENCE;
+    let deadline = std::time::Instant::now() + crate::harness::TEST_TIMEOUT;
     until("the call is recorded", || !session.audit_so_far().is_empty());
     std::fs::rename(&session.audit, &moved).unwrap();
     kill_process(Pid::from_child(&session.child), Signal::HUP).unwrap();

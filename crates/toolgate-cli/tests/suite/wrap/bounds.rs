@@ -8,7 +8,7 @@ use std::{
 
 use serde_json::{Value, json};
 
-use crate::harness::{PATIENCE, Session, fixture, text};
+use crate::harness::{Session, TEST_TIMEOUT, fixture, text};
 
 fn wrap(config: &str) -> (Session, tempfile::TempDir) {
     let folder = tempfile::tempdir().unwrap();
@@ -161,9 +161,9 @@ fn the_trail_is_posted_in_batches_redacted_and_tried_again() {
         "[trail]\nurl = \"{url}\"\nheaders = {{ Authorization = \"Bearer t0ken\" }}\n"
     ));
     session.call("echo", json!({"text": "s3cret"}));
-    let (head, first) = posts.recv_timeout(PATIENCE).unwrap();
+    let (head, first) = posts.recv_timeout(TEST_TIMEOUT).unwrap();
     assert!(head.to_lowercase().contains("authorization: bearer t0ken"), "{head}");
-    let (_, again) = posts.recv_timeout(PATIENCE).unwrap();
+    let (_, again) = posts.recv_timeout(TEST_TIMEOUT).unwrap();
     assert_eq!(first, again, "a post that met 503 comes again as it was");
     assert_eq!(first[0]["tool"], "echo");
     assert!(!first.to_string().contains("s3cret"), "{first}");

@@ -1,11 +1,11 @@
 //! The call log from outside: what is kept of each call, what is never kept, and what survives.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use serde_json::{Value, json};
 
 use crate::harness::{
-    PATIENCE, Session,
+    Session, TEST_TIMEOUT,
     governed::{Governed, call_with, code, listed, modern, uuid},
     text,
 };
@@ -28,7 +28,7 @@ const SECRETS: [&str; 10] = [
 
 /// Waits until the log has so many records.
 fn wait_for_records(folder: &Governed, count: usize) -> Vec<Value> {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TEST_TIMEOUT;
     loop {
         let records = if folder.path("x.db").exists() { folder.log(&[]) } else { Vec::new() };
         if records.len() >= count {
@@ -270,9 +270,7 @@ fn a_log_that_cannot_write_does_not_touch_results() {
         assert_eq!(text(&answer), n.to_string());
     }
     drop(lock);
-    let started = Instant::now();
     session.finish();
-    assert!(started.elapsed() < Duration::from_secs(15));
     assert!(!folder.log(&[]).is_empty());
 }
 

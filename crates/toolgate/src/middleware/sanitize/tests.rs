@@ -1,6 +1,6 @@
 //! Sanitize: what is replaced, what stays byte by byte, what refuses to build, and what it costs.
 
-use std::{sync::Arc, time::Instant};
+use std::{sync::Arc, time::Duration};
 
 use super::{
     detectors::{Check, DETECTORS},
@@ -430,23 +430,16 @@ fn it_stands_inside_of_whatever_sees_answers() {
 
 #[test]
 fn hostile_texts_take_no_longer_than_their_length() {
-    let layer = secrets();
-    let best = |text: &str| {
-        let runs = (0..3).map(|_| {
-            let begun = Instant::now();
-            let _ = layer.rules.clean(text);
-            begun.elapsed()
-        });
-        runs.min().unwrap()
-    };
     for piece in
         ["eyJaaaaaaaaaaaaa.", "-----BEGIN PRIVATE KEY-----", "://a:", "sk-", "bearer ", "xoxb-"]
     {
-        let short = piece.repeat((8 << 10) / piece.len());
-        let long = short.repeat(16);
-        // 16 times the text: linear matching takes 16 times as long, quadratic matching 256 times. 100 tells them apart.
-        // On a busy machine a measurement may be far off, so one of several has to show it.
-        let is_linear = (0..10).any(|_| best(&long) < best(&short) * 100);
-        assert!(is_linear, "{piece}");
+        // Linear matching takes less than a second on a slow machine, quadratic matching days.
+        let text = piece.repeat((4 << 20) / piece.len());
+        let (send, done) = std::sync::mpsc::channel();
+        std::thread::spawn(move || {
+            let _ = secrets().rules.clean(&text);
+            send.send(())
+        });
+        assert!(done.recv_timeout(Duration::from_mins(5)).is_ok(), "{piece}");
     }
 }

@@ -19,7 +19,7 @@ use std::{
 use serde_json::{Value, json};
 
 use super::{
-    PATIENCE,
+    TEST_TIMEOUT,
     http::{self, Answer, Connection, Next},
 };
 
@@ -110,7 +110,7 @@ impl Line {
         let mut found = None;
         if answer.is_events() {
             loop {
-                match answer.next(PATIENCE) {
+                match answer.next(TEST_TIMEOUT) {
                     Next::Event(event) => {
                         let message = Message::of(event);
                         assert!(found.is_none(), "a message after the answer: {}", message.raw);

@@ -11,7 +11,7 @@ use std::{
 use serde_json::Value;
 
 use super::super::{
-    PATIENCE,
+    TEST_TIMEOUT,
     http::{self, Connection, Event, Headers, Next},
 };
 
@@ -110,7 +110,7 @@ impl Pending {
     /// Status and headers; waits for them.
     pub fn head(&mut self) -> (u16, Headers) {
         while self.head.is_none() {
-            assert!(self.take(PATIENCE), "no answer to {}: {:?}", self.id, self.end);
+            assert!(self.take(TEST_TIMEOUT), "no answer to {}: {:?}", self.id, self.end);
         }
         self.head.clone().unwrap()
     }
@@ -121,7 +121,7 @@ impl Pending {
 
     /// The first message (kept or new) for which `wanted` holds.
     pub fn wait_for(&mut self, wanted: impl Fn(&Message) -> bool) -> Message {
-        self.find(PATIENCE, &wanted).unwrap_or_else(|| {
+        self.find(TEST_TIMEOUT, &wanted).unwrap_or_else(|| {
             panic!(
                 "{}: what was waited for did not come; {:?}; seen: {:#?}",
                 self.id,
@@ -159,7 +159,7 @@ impl Pending {
 
     /// The answer, or why there is none.
     pub fn outcome(&mut self) -> Result<Message, String> {
-        match self.find(PATIENCE, Message::is_answer) {
+        match self.find(TEST_TIMEOUT, Message::is_answer) {
             Some(answer) => Ok(answer),
             None => Err(format!("{:?} {:?}", self.head.as_ref().map(|head| head.0), self.end)),
         }
@@ -182,7 +182,7 @@ impl Pending {
     /// Waits for the end; what came before it is in `seen`.
     pub fn end(&mut self) -> Result<(), String> {
         while self.end.is_none() {
-            assert!(self.take(PATIENCE), "{} does not end; seen: {:#?}", self.id, self.raws());
+            assert!(self.take(TEST_TIMEOUT), "{} does not end; seen: {:#?}", self.id, self.raws());
         }
         self.end.clone().unwrap()
     }

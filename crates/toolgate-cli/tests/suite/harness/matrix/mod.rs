@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 pub use self::client::Client;
 use super::{
-    PATIENCE, Session,
+    Session, TEST_TIMEOUT,
     clients::{Legacy, Modern, old_sse::OldSse},
     example,
     gateway::{Gateway, Place},
@@ -221,7 +221,7 @@ impl Setup {
         };
         Client {
             via,
-            patience: PATIENCE,
+            patience: TEST_TIMEOUT,
             kind,
             streams: Vec::new(),
             kept: Vec::new(),

@@ -15,7 +15,7 @@ use std::{
 use serde_json::{Value, json};
 
 use super::{
-    PATIENCE,
+    TEST_TIMEOUT,
     http::{Headers, hang_up},
 };
 
@@ -523,7 +523,7 @@ impl Shared {
 
     /// Waits, bounded, for what another thread brings.
     fn wait_for<T>(&self, mut wanted: impl FnMut(&mut State) -> Option<T>) -> Option<T> {
-        let deadline = std::time::Instant::now() + PATIENCE;
+        let deadline = std::time::Instant::now() + TEST_TIMEOUT;
         let mut state = self.state();
         loop {
             if let Some(found) = wanted(&mut state) {

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use super::{
     super::{
-        PATIENCE,
+        TEST_TIMEOUT,
         http::{Body, Headers, hang_up, is_timeout, read_head},
     },
     Era, Fault, Habit, Listening, Seen, Shared,
@@ -65,7 +65,7 @@ fn converse(shared: &Weak<Shared>, socket: TcpStream) {
         let mut parts = start.split(' ').map(str::to_owned);
         let (verb, target) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
         let mut body = Body::new(reader, &headers, true);
-        let Ok(bytes) = body.read(Instant::now() + PATIENCE) else { return };
+        let Ok(bytes) = body.read(Instant::now() + TEST_TIMEOUT) else { return };
         let Some(free) = body.into_reader() else { return };
         reader = free;
         let raw = String::from_utf8_lossy(&bytes).into_owned();
