@@ -12,6 +12,7 @@ mod dependencies;
 mod map;
 mod modules;
 mod names;
+mod oldest;
 mod protocol;
 mod sizes;
 mod source;

@@ -210,15 +210,13 @@ fn bounded(
     // Structured content may be dropped if the definition of the tool is known and has no output schema.
     let schema = tool.definition().map(|json| json.get(member::OUTPUT_SCHEMA));
     let optional = matches!(schema, Some(None));
+    // A client that checks the schema would discard the whole result, or fail.
+    let fits = |json: &Json| match &schema {
+        Some(Some(schema)) if !is_error => promise::is_kept(schema, result.json(), json),
+        _ => true,
+    };
     match shrink(result.json(), &CONTENT, limit, keep, optional) {
-        // A client that checks the schema would discard the whole result, or fail.
-        Ok(json)
-            if !is_error
-                && let Some(Some(schema)) = &schema
-                && !promise::is_kept(schema, result.json(), &json) =>
-        {
-            too_large(outcome, size, limit, "the tool's output schema")
-        }
+        Ok(json) if !fits(&json) => too_large(outcome, size, limit, "the tool's output schema"),
         Ok(json) => {
             let result_type = json.get(member::RESULT_TYPE);
             outcome.set_result(ToolResult::known(json, is_error, result_type.as_ref()));
