@@ -24,12 +24,12 @@ use toolgate_gateway::{
     instances::{self, Instance},
 };
 
-use crate::config_file;
+use crate::{config_file, inputs, log};
 
 /// The options that set the chain.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ChainArgs {
-    /// Read this config: a toolgate.toml, or the mcp.json of an MCP client
+    /// Read this config: a toolgate.toml, or the config of an MCP client
     #[arg(long, value_name = "FILE", env = "TOOLGATE_CONFIG")]
     pub(crate) config: Option<PathBuf>,
 
@@ -85,7 +85,7 @@ pub(crate) struct ChainArgs {
     #[arg(long, value_name = "URL", env = "TOOLGATE_OTLP", hide_env_values = true)]
     otlp: Option<String>,
 
-    /// Use this server of the config, by its name in `[servers]` or `mcpServers`
+    /// Use this server of the config, by its name
     #[arg(long, value_name = "NAME")]
     pub(crate) server: Option<String>,
 }
@@ -102,9 +102,10 @@ impl ChainArgs {
             let help = nearest.map(|n| format!("; did you mean {n}?")).unwrap_or_default();
             tracing::warn!("the variable {name} is unknown to toolgate{help}");
         }
+        self.config.as_deref().map(inputs::ask).transpose()?;
         let config = self.config.as_deref().map(config_file::read).transpose()?.unwrap_or_default();
         for hint in config.hints() {
-            tracing::warn!("{hint}");
+            log::warn_lines(&hint);
         }
         Ok(config)
     }
@@ -205,10 +206,10 @@ impl ChainArgs {
             },
             (None, true) => return Ok(None),
         };
-        let known = || servers.keys().map(|n| format!("`{n}`")).collect::<Vec<_>>().join(", ");
-        let server = servers
-            .get(name)
-            .with_context(|| format!("the config has no server `{name}`: it has {}", known()))?;
+        let server = configured(config, name)?;
+        if let Some(why) = server.why_unusable() {
+            bail!("the server `{name}` cannot be started: {why}");
+        }
         let command = server.to_command().with_context(|| {
             format!(
                 "the server `{name}` has a url, and `toolgate wrap` only wraps commands: use `toolgate serve`"
@@ -223,7 +224,6 @@ impl ChainArgs {
         config: &Config,
         command: &[OsString],
     ) -> anyhow::Result<Option<(String, ServerConfig)>> {
-        let servers = config.servers();
         let Some(name) = &self.server else {
             if command.is_empty() {
                 return Ok(None);
@@ -237,11 +237,7 @@ impl ChainArgs {
         if !command.is_empty() {
             bail!("`--server` and a command after `--` name two servers: leave out one of them");
         }
-        let known = || servers.keys().map(|n| format!("`{n}`")).collect::<Vec<_>>().join(", ");
-        let server = servers
-            .get(name)
-            .with_context(|| format!("the config has no server `{name}`: it has {}", known()))?;
-        Ok(Some((name.clone(), server.clone())))
+        Ok(Some((name.clone(), configured(config, name)?.clone())))
     }
 
     /// The database of the call log. A relative path starts at the folder of the config.
@@ -277,6 +273,20 @@ impl ChainArgs {
             })
             .ok()
     }
+}
+
+/// The server of the config with this name.
+fn configured<'a>(config: &'a Config, name: &str) -> anyhow::Result<&'a ServerConfig> {
+    let servers = config.servers();
+    if let Some(place) = config.switched_off(name) {
+        bail!(
+            "the server `{name}` is switched off in {place}: switch it on there, or choose another"
+        );
+    }
+    let known = || servers.keys().map(|n| format!("`{n}`")).collect::<Vec<_>>().join(", ");
+    servers
+        .get(name)
+        .with_context(|| format!("the config has no server `{name}`: it has {}", known()))
 }
 
 fn times(text: &str) -> Result<u32, String> {

@@ -53,14 +53,24 @@ pub(crate) fn start() -> anyhow::Result<()> {
 }
 
 /// Writes the error that ends the program.
-#[expect(clippy::print_stderr, reason = "the error that ends the program")]
 pub(crate) fn fail(error: &anyhow::Error) {
-    let (bold, plain) = if has_colours() { ("\u{1b}[1;31m", "\u{1b}[0m") } else { ("", "") };
+    write_lines("error", "\u{1b}[1;31m", &error.to_string());
+}
+
+/// Writes a warning of several lines: an excerpt of a file. All other warnings are written by `tracing`.
+pub(crate) fn warn_lines(text: &str) {
+    if tracing::enabled!(Level::WARN) {
+        write_lines("warning", "\u{1b}[1;33m", text);
+    }
+}
+
+#[expect(clippy::print_stderr, reason = "messages with an excerpt of a file")]
+fn write_lines(name: &str, colour: &str, text: &str) {
+    let (bold, plain) = if has_colours() { (colour, "\u{1b}[0m") } else { ("", "") };
     // The message may quote files, clients and servers. All lines but the first are indented, so that none of
     // them looks like another message of toolgate.
-    let error = error.to_string();
-    let text = printable::lines(error.trim_end()).replace('\n', "\n  ");
-    eprintln!("toolgate: {bold}error{plain}: {text}");
+    let text = printable::lines(text.trim_end()).replace('\n', "\n  ");
+    eprintln!("toolgate: {bold}{name}{plain}: {text}");
 }
 
 pub(crate) fn has_colours() -> bool {

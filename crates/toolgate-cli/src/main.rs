@@ -4,6 +4,7 @@ mod arguments;
 mod chain_args;
 mod commands;
 mod config_file;
+mod inputs;
 mod log;
 
 use std::process::ExitCode;

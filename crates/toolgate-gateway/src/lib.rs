@@ -20,6 +20,8 @@
 //! | module | what it does |
 //! |---|---|
 //! | [`config`] | reads the config file and the client configs, watches for changes |
+//! | [`client_files`] | the config files of MCP clients: where they are, what their entries mean |
+//! | [`document`] | JSON, TOML and YAML as a tree with the place of each value |
 //! | [`records`] | call log, audit store, telemetry: opening and closing what layers write to |
 //! | [`approvals`] | calls that wait for a person's approval |
 //! | [`bridge`] | `toolgate stdio --to URL`: connects a stdio client to a running gateway |
@@ -34,8 +36,10 @@ mod batch;
 pub mod bridge;
 mod capabilities;
 mod catalog;
+pub mod client_files;
 mod clients;
 pub mod config;
+pub mod document;
 pub mod gateway;
 mod hops;
 mod http_client;

@@ -1,13 +1,13 @@
-//! `toolgate config schema | reference | presets`
+//! `toolgate config schema | reference | presets | clients`
 
 use std::{io::Write as _, process::ExitCode};
 
 use clap::{Args, Subcommand};
-use toolgate_gateway::config;
+use toolgate_gateway::{client_files, config};
 
 use crate::config_file;
 
-/// Print the JSON Schema or the reference pages of toolgate.toml
+/// Print the JSON Schema or the reference pages of toolgate.toml, or the clients whose configs can be read
 #[derive(Debug, Args)]
 pub(crate) struct ConfigCommand {
     #[command(subcommand)]
@@ -22,6 +22,8 @@ enum ConfigSubcommand {
     Reference,
     /// Print a comparison of the presets (--chain) with the default chain, as Markdown
     Presets,
+    /// Print the MCP clients whose configs toolgate reads, with their files, as Markdown
+    Clients,
 }
 
 impl ConfigCommand {
@@ -30,6 +32,7 @@ impl ConfigCommand {
             ConfigSubcommand::Schema => format!("{:#}\n", config_file::schema()),
             ConfigSubcommand::Reference => config_file::reference(),
             ConfigSubcommand::Presets => config::presets(),
+            ConfigSubcommand::Clients => client_files::page(),
         };
         std::io::stdout().write_all(text.as_bytes())?;
         Ok(ExitCode::SUCCESS)

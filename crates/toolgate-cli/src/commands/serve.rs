@@ -20,7 +20,7 @@ use crate::{
 
 /// Serve all servers of a config at one HTTP address, for clients of every protocol version
 ///
-/// Reads the servers from a toolgate.toml or from the mcp.json of an MCP client. Serves streamable HTTP at /mcp and
+/// Reads the servers from a toolgate.toml or from the config of an MCP client (JSON, TOML or YAML). Serves streamable HTTP at /mcp and
 /// /mcp/NAMESPACE, and the HTTP+SSE transport of 2024-11-05 at /sse. Every call passes the chain of its namespace.
 /// Without CONFIG, it reads toolgate.toml, .mcp.json or mcp.json in this folder, whichever it finds first.
 ///
@@ -30,7 +30,7 @@ use crate::{
 #[command(mut_arg("server", |server| server.hide(true)))]
 #[command(mut_arg("namespace", |namespace| namespace.hide(true)))]
 pub(crate) struct ServeCommand {
-    /// A toolgate.toml, or the mcp.json of an MCP client
+    /// A toolgate.toml, or the config of an MCP client
     #[arg(value_name = "CONFIG", conflicts_with = "config")]
     file: Option<PathBuf>,
 

@@ -13,6 +13,7 @@
     reason = "a test that cannot go on should say where, and `json!` reads best as a value"
 )]
 
+mod client_files;
 mod collector;
 mod command_line;
 mod config_file;

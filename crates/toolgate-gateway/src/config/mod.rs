@@ -1,6 +1,7 @@
 //! The configuration: the gateway reads one file, checks all of it, and refuses it with the line of the error.
 
 mod builtin;
+mod client_servers;
 mod exposure;
 mod file;
 mod listing;
@@ -85,6 +86,9 @@ pub struct Config {
     /// The keys of `[audit]` and of `[namespaces.NAME.audit]` that the file has.
     audit_keys: AuditKeys,
     builtin: BuiltinTable,
+    /// What the file of a client has beside its servers.
+    client_notes: Vec<String>,
+    switched_off: BTreeMap<String, usize>,
 }
 
 /// The keys of `[audit]`, by namespace. The empty name stands for the table at the top of the file.
@@ -107,26 +111,30 @@ fn audit_keys(text: &str) -> AuditKeys {
 }
 
 impl Config {
-    /// Reads `toolgate.toml`, or the `mcp.json` of an existing client. `builtin` checks the table `[tmux]`.
+    /// Reads `toolgate.toml`, or the file of an MCP client. `builtin` checks the table `[tmux]`.
     pub fn read(path: &Path, builtin: BuiltinTable) -> Result<Self, ConfigError> {
         let text = std::fs::read_to_string(path)
             .map_err(|source| ConfigError::Unreadable { path: path.to_owned(), source })?;
         let refused = |why: String| ConfigError::Refused { path: path.to_owned(), why };
-        let is_json = path.extension().is_some_and(|extension| extension == "json");
-        let (file, variables) = text::collect_variables(|| {
-            if is_json {
-                let servers = servers::from_client_file(&text)
-                    .map_err(|e| refused(masked::without_values(&e.to_string())))?;
-                return Ok(File { servers, ..File::default() });
+        let mut config = if client_servers::is_client_file(path, &text) {
+            let read = client_servers::read(path, text).map_err(refused)?;
+            Self {
+                file: File { servers: read.servers, ..File::default() },
+                variables: read.variables,
+                client_notes: read.notes,
+                switched_off: read.switched_off,
+                ..Self::default()
             }
-            builtin.check(&text).and_then(|()| toml::from_str(&text)).map_err(|mut error| {
-                error.set_input(Some(&masked::masked(&text)));
-                refused(nearest::with_guess(&masked::without_values(&error.to_string())))
-            })
-        });
-        let audit_keys = if is_json { AuditKeys::new() } else { audit_keys(&text) };
-        let mut config =
-            Self { path: path.to_owned(), file: file?, variables, audit_keys, builtin };
+        } else {
+            let (file, variables) = text::collect_variables(|| {
+                builtin.check(&text).and_then(|()| toml::from_str(&text)).map_err(|mut error| {
+                    error.set_input(Some(&masked::masked(&text)));
+                    refused(nearest::with_guess(&masked::without_values(&error.to_string())))
+                })
+            });
+            Self { file: file?, variables, audit_keys: audit_keys(&text), ..Self::default() }
+        };
+        (config.path, config.builtin) = (path.to_owned(), builtin);
         config.hide_variables();
         config.fault().map_or(Ok(()), |why| Err(refused(why)))?;
         Ok(config)
@@ -163,7 +171,8 @@ impl Config {
         None
     }
 
-    /// Deprecated spellings in the file, each with the line to write instead.
+    /// What the operator should know about the file: deprecated spellings, each with the line to write instead, and entries
+    /// of a client's file that cannot be used.
     #[must_use]
     pub fn hints(&self) -> Vec<String> {
         let namespaces = self.file.namespaces.values().map(Namespace::layers);
@@ -171,7 +180,14 @@ impl Config {
         let mut hints: Vec<String> =
             all.filter_map(|layers| layers.own.confirm).flat_map(|one| one.hints()).collect();
         hints.dedup();
+        hints.extend(self.client_notes.iter().cloned());
         hints
+    }
+
+    /// Where the file of a client switches a server off: `FILE:LINE`.
+    #[must_use]
+    pub fn switched_off(&self, name: &str) -> Option<String> {
+        Some(format!("{}:{}", self.path.display(), self.switched_off.get(name)?))
     }
 
     /// The servers, by name.

@@ -6,7 +6,10 @@ use serde::{Deserialize, Serialize};
 use toolgate::settings::Switch;
 
 use super::Text;
-use crate::process::child::{Environment, ServerCommand};
+use crate::{
+    client_files::{ResolvedServer, ResolvedText},
+    process::child::{Environment, ServerCommand},
+};
 
 /// One server: a command (`command`), a URL (`url`) or a built-in server (`builtin`).
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq, schemars::JsonSchema)]
@@ -55,6 +58,9 @@ pub struct ServerConfig {
     /// Variables that the file also reads outside of this entry. The command does not inherit them.
     #[serde(skip)]
     hidden: Vec<String>,
+    /// Why the server cannot be started.
+    #[serde(skip)]
+    unusable: Option<String>,
 }
 
 impl Default for ServerConfig {
@@ -78,6 +84,7 @@ impl Default for ServerConfig {
             transport: HttpTransport::default(),
             prefix: None,
             hidden: Vec::new(),
+            unusable: None,
         }
     }
 }
@@ -149,6 +156,9 @@ pub enum HttpTransport {
 impl ServerConfig {
     /// The first invalid setting of the entry, as the end of a sentence that begins with the server's name.
     pub(super) fn fault(&self) -> Option<&'static str> {
+        if self.unusable.is_some() {
+            return None;
+        }
         if self.builtin.is_some() && (self.command.is_some() || self.url.is_some()) {
             return Some("is built in, so it has neither a command nor an url: remove them");
         }
@@ -175,9 +185,7 @@ impl ServerConfig {
     /// Notes the variables that the file also reads outside of this entry: those that occur more often in the file than
     /// in the entry. `named` are the variables of the whole file, with one item for each occurrence.
     pub(super) fn hide(&mut self, named: &[String]) {
-        let texts = self.command.iter().chain(&self.args).chain(&self.url);
-        let texts = texts.chain(self.env.values()).chain(self.headers.values());
-        let own: Vec<&String> = texts.flat_map(Text::variables).collect();
+        let own: Vec<&String> = self.texts().flat_map(Text::variables).collect();
         let count = |name: &String| named.iter().filter(|other| *other == name).count();
         let own_count = |name: &String| own.iter().filter(|other| **other == name).count();
         let mut hidden: Vec<String> = named.to_vec();
@@ -185,6 +193,12 @@ impl ServerConfig {
         hidden.dedup();
         hidden.retain(|name| count(name) > own_count(name));
         self.hidden = hidden;
+    }
+
+    /// All texts in which variables were replaced.
+    pub(super) fn texts(&self) -> impl Iterator<Item = &Text> {
+        let texts = self.command.iter().chain(&self.args).chain(&self.url);
+        texts.chain(self.env.values()).chain(self.headers.values())
     }
 
     fn environment(&self) -> Environment {
@@ -224,44 +238,35 @@ impl ServerConfig {
     }
 }
 
-/// One entry of `mcpServers` in the file of an existing client. Keys that only other clients read are ignored.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-struct ClientEntry {
-    command: Option<Text>,
-    args: Vec<Text>,
-    env: BTreeMap<String, Text>,
-    cwd: Option<PathBuf>,
-    url: Option<Text>,
-    headers: BTreeMap<String, Text>,
-    #[serde(rename = "type", alias = "transport")]
-    kind: Option<String>,
-    disabled: bool,
-}
+impl ServerConfig {
+    /// An entry of a client's file.
+    pub(super) fn from_client(resolved: ResolvedServer) -> Self {
+        let table = |pairs: Vec<(String, ResolvedText)>| {
+            pairs.into_iter().map(|(name, text)| (name, Text::from(text))).collect()
+        };
+        let defaults = Self::default();
+        Self {
+            command: resolved.command.map(Text::from),
+            args: resolved.args.into_iter().map(Text::from).collect(),
+            env: table(resolved.env),
+            only_env: resolved.passed,
+            cwd: resolved.cwd,
+            url: resolved.url.map(Text::from),
+            headers: table(resolved.headers),
+            transport: if resolved.is_sse { HttpTransport::Sse } else { HttpTransport::Auto },
+            start_timeout: resolved.start_timeout.unwrap_or(defaults.start_timeout),
+            ..defaults
+        }
+    }
 
-/// The file of an existing client.
-#[derive(Debug, Deserialize)]
-struct ClientFile {
-    #[serde(rename = "mcpServers")]
-    servers: BTreeMap<String, ClientEntry>,
-}
+    /// An entry of a client's file that cannot be used, with the reason. Its server is shown as failed.
+    pub(super) fn unusable(why: String) -> Self {
+        Self { unusable: Some(why), ..Self::default() }
+    }
 
-/// Reads `mcp.json`: all servers without `"disabled": true`.
-pub(super) fn from_client_file(text: &str) -> serde_json::Result<BTreeMap<String, ServerConfig>> {
-    let file: ClientFile = serde_json::from_str(text)?;
-    let enabled = file.servers.into_iter().filter(|(_, entry)| !entry.disabled);
-    let server = |entry: ClientEntry| ServerConfig {
-        command: entry.command,
-        args: entry.args,
-        env: entry.env,
-        cwd: entry.cwd,
-        url: entry.url,
-        headers: entry.headers,
-        transport: match entry.kind.as_deref() {
-            Some("sse") => HttpTransport::Sse,
-            _ => HttpTransport::Auto,
-        },
-        ..ServerConfig::default()
-    };
-    Ok(enabled.map(|(name, entry)| (name, server(entry))).collect())
+    /// Why the server cannot be started: its entry in the file of a client is not valid.
+    #[must_use]
+    pub fn why_unusable(&self) -> Option<&str> {
+        self.unusable.as_deref()
+    }
 }

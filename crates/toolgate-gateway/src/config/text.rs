@@ -4,6 +4,8 @@ use std::{borrow::Cow, cell::RefCell, fmt};
 
 use serde::{Deserialize, Deserializer};
 
+use crate::client_files::ResolvedText;
+
 /// A text in which `${VAR}`, `${VAR:-default}` and `file:PATH` are replaced by their values. Debug output does not show
 /// it, because it may be a secret.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -42,6 +44,13 @@ pub(super) fn collect_variables<T>(read: impl FnOnce() -> T) -> (T, Vec<String>)
 impl From<String> for Text {
     fn from(text: String) -> Self {
         Self { value: text, variables: Vec::new() }
+    }
+}
+
+/// A text of a client's file, in which the variables of that client were replaced.
+impl From<ResolvedText> for Text {
+    fn from(text: ResolvedText) -> Self {
+        Self { value: text.value, variables: text.variables }
     }
 }
 

@@ -15,7 +15,7 @@ use toolgate_wire::{Json, Message, mcp::Era};
 use super::{
     connection::{Connection, ServerInfo, UpstreamTransport},
     events::{ReplyTo, SharedListener, UpstreamListener, UpstreamNotification},
-    failures::unavailable,
+    failures::{unavailable, unusable},
     handshake::{self, HandshakeError, HandshakeParams, is_refusal, own_version},
     pipe::{Clients, Pipe},
     server::{ConnectionOwner, ConnectionScope, OwnerKey, Server, ServerState},
@@ -83,6 +83,9 @@ pub(super) async fn open(
     server: &Arc<Server>,
     scope: &ConnectionScope,
 ) -> Result<Arc<Connection>, Failure> {
+    if let Some(why) = server.config.why_unusable() {
+        return Err(unusable(&server.name, why));
+    }
     let prefers_legacy = match scope {
         ConnectionScope::Shared => false,
         ConnectionScope::SharedLegacy => true,

@@ -12,6 +12,14 @@ pub(crate) fn unavailable(server: &str, why: &str) -> Failure {
         .with_executed(Executed::No)
 }
 
+/// The entry of the server in the config cannot be used: the call did not run.
+pub(crate) fn unusable(server: &str, why: &str) -> Failure {
+    let message = format!("The server `{server}` cannot be started: {why}");
+    Failure::new(Code::ServerUnavailable, message)
+        .suggest("Only the operator can correct the config.")
+        .with_executed(Executed::No)
+}
+
 /// How far a request had come when its connection was lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LossStage {

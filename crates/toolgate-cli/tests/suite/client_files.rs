@@ -1,0 +1,197 @@
+//! The configs of MCP clients, through the program: every notation is served, and one entry that is not valid stops no
+//! other.
+
+use std::{
+    path::Path,
+    process::{Command, Stdio},
+};
+
+use serde_json::{Value, json};
+
+use crate::harness::{
+    Session, fixture,
+    gateway::{Gateway, Place},
+    text, toolgate,
+};
+
+/// A file of a client, with the fixture as the server `fix`: the path inside a project, and the text.
+fn files() -> Vec<(&'static str, String)> {
+    let fixture = fixture().display().to_string();
+    let command = Value::from(fixture.clone()).to_string();
+    vec![
+        (
+            ".mcp.json",
+            format!(
+                "\u{feff}{{\"mcpServers\": {{\"fix\": {{\"type\": \"stdio\", \"command\": {command},}}}}}}"
+            ),
+        ),
+        (
+            ".vscode/mcp.json",
+            format!(
+                "{{\n  // the inputs\n  \"inputs\": [{{\"id\": \"word\", \"type\": \"promptString\"}}],\n  \"servers\": {{\n    \"fix\": {{\"command\": {command}, \"args\": [], \"env\": {{\"WORD\": \"${{input:word}}\"}}, \"envFile\": \"${{workspaceFolder}}/.env\"}},\n  }},\n}}"
+            ),
+        ),
+        (
+            ".zed/settings.json",
+            format!(
+                "{{\"context_servers\": {{\"fix\": {{\"command\": {command}, \"args\": []}}, /* c */ \"ext\": {{\"command\": \"x\", \"enabled\": false}}}}}}"
+            ),
+        ),
+        (
+            "opencode.jsonc",
+            format!("{{\"mcp\": {{\"fix\": {{\"type\": \"local\", \"command\": [{command}]}}}}}}"),
+        ),
+        (".codex/config.toml", format!("model = \"m\"\n[mcp_servers.fix]\ncommand = {command}\n")),
+        (".continue/config.yaml", format!("mcpServers:\n  - name: fix\n    command: {command}\n")),
+        (
+            "goose/config.yaml",
+            format!("extensions:\n  fix:\n    type: stdio\n    cmd: {command}\n    args: []\n"),
+        ),
+    ]
+}
+
+fn write(folder: &Path, path: &str, text: &str) -> String {
+    let path = folder.join(path);
+    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+    std::fs::write(&path, text).unwrap();
+    path.display().to_string()
+}
+
+#[test]
+fn the_config_of_every_client_is_read_as_it_is() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join(".env"), "GREETING=from the file\n").unwrap();
+    for (path, content) in files() {
+        let path = write(folder.path(), path, &content);
+        let mut session =
+            Session::wrap_bare(&["--audit", "off", "--config", &path, "--server", "fix"], |wrap| {
+                wrap.env("INPUT_WORD", "from the input");
+            });
+        session.initialize();
+        assert_eq!(text(&session.call("echo", json!({"text": "as it is"}))), "as it is", "{path}");
+        if path.contains(".vscode") {
+            assert_eq!(text(&session.call("env", json!({"name": "GREETING"}))), "from the file");
+            assert_eq!(text(&session.call("env", json!({"name": "WORD"}))), "from the input");
+        }
+    }
+}
+
+fn broken() -> String {
+    let fixture = Value::from(fixture().display().to_string());
+    format!(
+        "{{\n  \"servers\": {{\n    \"good\": {{ \"command\": {fixture} }},\n    \"typo\": {{ \"comand\": \"s3cret\" }},\n    \
+         \"unset\": {{ \"command\": \"x\", \"env\": {{ \"A\": \"${{NO_SUCH_VARIABLE}}\" }} }},\n    \
+         \"off\": {{ \"command\": \"x\", \"disabled\": true }}\n  }}\n}}\n"
+    )
+}
+
+#[test]
+fn an_entry_that_is_not_valid_stops_no_other() {
+    let place = Place::new("");
+    place.write("mcp.json", &broken());
+    let mut command = Command::new(toolgate());
+    command.arg("serve").arg(place.path("mcp.json")).args(["--listen", "127.0.0.1:0"]);
+    command.env("XDG_STATE_HOME", place.path("state"));
+    let gateway: Gateway = place.start_as(command);
+    gateway.wait_for_stderr("To use it");
+    let told = gateway.stderr().join("\n");
+    for part in [
+        "the server `typo` cannot be started: line 4, column 15",
+        "4 |     \"typo\": { \"comand\": \"******\" },",
+        "unknown key `comand`; did you mean `command`?",
+        "the server `unset` cannot be started: line 5",
+        "the environment variable `NO_SUCH_VARIABLE` is not set",
+        "mcp.json:4:",
+    ] {
+        assert!(told.contains(part), "{part}\n{told}");
+    }
+    assert!(!told.contains("s3cret"), "{told}");
+    assert_eq!(text(&gateway.legacy().call("echo", json!({"text": "k"}))), "k");
+}
+
+/// Runs the program until it ends: its code, and what it wrote to stderr.
+fn run(folder: &Path, arguments: &[&str]) -> (Option<i32>, String) {
+    let output = Command::new(toolgate())
+        .args(arguments)
+        .current_dir(folder)
+        .env("XDG_STATE_HOME", folder.join("state"))
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+}
+
+#[test]
+fn a_server_that_cannot_be_wrapped_says_why() {
+    let folder = tempfile::tempdir().unwrap();
+    write(folder.path(), "mcp.json", &broken());
+    for (server, expected) in [
+        ("typo", "mcp.json:4: unknown key `comand`; did you mean `command`?"),
+        ("unset", "mcp.json:5: the environment variable `NO_SUCH_VARIABLE` is not set"),
+        ("off", "the server `off` is switched off in mcp.json:6"),
+        ("none", "the config has no server `none`: it has `good`"),
+    ] {
+        let (code, told) =
+            run(folder.path(), &["wrap", "--config", "mcp.json", "--server", server]);
+        assert!(code == Some(2) && told.contains(expected), "{server}: {told}");
+    }
+    let mut session = Session::wrap_bare(
+        &[
+            "--audit",
+            "off",
+            "--config",
+            &folder.path().join("mcp.json").display().to_string(),
+            "--server",
+            "good",
+        ],
+        |_| {},
+    );
+    session.initialize();
+    assert_eq!(text(&session.call("echo", json!({"text": "k"}))), "k");
+}
+
+#[test]
+fn a_file_that_cannot_be_used_is_refused_with_every_reason() {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, content, expected) in [
+        (
+            "mcp.json",
+            "{\n  \"mcpServers\": {\n    \"a\": { \"command\": \"s3cret\" }\n    \"b\": {}\n  }\n}",
+            &["line 3, column 31", "a comma is missing here"][..],
+        ),
+        (
+            "mcp.json",
+            "{\n \"mcpserver\": {}\n}",
+            &["line 2, column 2", "did you mean `mcpServers` instead of `mcpserver`?"][..],
+        ),
+        (
+            "mcp.json",
+            "{\"mcpServers\": {\n \"a\": {\"url\": \"x\"},\n \"b\": {\"args\": \"s3cret\"}}}",
+            &["server `a`", "line 2", "no scheme", "server `b`", "line 3", "write a list"][..],
+        ),
+        ("x.yaml", "a: [1\nb: s3cret\n", &["x.yaml", "invalid YAML"][..]),
+        ("x.yaml", "servers_: 1\n", &["did you mean `servers`"][..]),
+        (
+            "codex.toml",
+            "[mcp_servers.a]\ncomand = \"s3cret\"\n",
+            &["line 2, column 1", "did you mean `command`?"][..],
+        ),
+    ] {
+        write(folder.path(), name, content);
+        let (code, told) = run(folder.path(), &["serve", name, "--listen", "127.0.0.1:0"]);
+        assert_eq!(code, Some(2), "{content}: {told}");
+        for part in expected {
+            assert!(told.contains(part), "{part}: {told}");
+        }
+        assert!(!told.contains("s3cret"), "{told}");
+    }
+}
+
+#[test]
+fn the_page_of_clients_is_up_to_date() {
+    let output = Command::new(toolgate()).args(["config", "clients"]).output().unwrap();
+    let page = String::from_utf8(output.stdout).unwrap();
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/clients.md");
+    let written = std::fs::read_to_string(path).unwrap_or_default();
+    assert_eq!(written, page, "run `toolgate config clients > docs/clients.md`");
+}
