@@ -157,7 +157,7 @@ fn a_file_that_cannot_be_used_is_refused_with_every_reason() {
         (
             "mcp.json",
             "{\n  \"mcpServers\": {\n    \"a\": { \"command\": \"s3cret\" }\n    \"b\": {}\n  }\n}",
-            &["line 3, column 31", "a comma is missing here"][..],
+            &["line 3, column 33", "a comma is missing here"][..],
         ),
         (
             "mcp.json",

@@ -125,7 +125,7 @@ pub enum Platform {
 
 /// Who a file belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Scope {
+pub enum FileScope {
     /// The user.
     User,
     /// A project: the file may be shared with others.
@@ -220,22 +220,22 @@ fn matches_pattern(pattern: &str, name: &str) -> bool {
 impl KnownClient {
     /// The templates of its files on a platform, by scope.
     #[must_use]
-    pub fn templates(&self, platform: Platform) -> Vec<(Scope, &str)> {
+    pub fn templates(&self, platform: Platform) -> Vec<(FileScope, &str)> {
         let choose = |all, macos, windows| choose(platform, all, macos, windows);
         let user = choose(&self.user, self.user_macos.as_ref(), self.user_windows.as_ref());
         let managed =
             choose(&self.managed, self.managed_macos.as_ref(), self.managed_windows.as_ref());
-        let user = user.iter().map(|path| (Scope::User, path.as_str()));
-        let project = self.project.iter().map(|path| (Scope::Project, path.as_str()));
-        let managed = managed.iter().map(|path| (Scope::Managed, path.as_str()));
+        let user = user.iter().map(|path| (FileScope::User, path.as_str()));
+        let project = self.project.iter().map(|path| (FileScope::Project, path.as_str()));
+        let managed = managed.iter().map(|path| (FileScope::Managed, path.as_str()));
         user.chain(project).chain(managed).collect()
     }
 
     /// The files of the client that exist.
     #[must_use]
-    pub fn files(&self, machine: &Machine) -> Vec<(Scope, PathBuf)> {
+    pub fn files(&self, machine: &Machine) -> Vec<(FileScope, PathBuf)> {
         let templates = self.templates(machine.platform).into_iter();
-        let mut found: Vec<(Scope, PathBuf)> = Vec::new();
+        let mut found: Vec<(FileScope, PathBuf)> = Vec::new();
         for (scope, template) in templates {
             for path in machine.existing(template) {
                 if !found.iter().any(|(_, other)| *other == path) {
@@ -357,9 +357,10 @@ mod tests {
                 .map(|(scope, path)| (scope, path.file_name().unwrap().to_owned()))
                 .collect::<Vec<_>>()
         };
-        let expected = [(Scope::User, ".claude.json".into()), (Scope::Project, ".mcp.json".into())];
+        let expected =
+            [(FileScope::User, ".claude.json".into()), (FileScope::Project, ".mcp.json".into())];
         assert_eq!(found("claude-code"), expected);
-        assert_eq!(found("zed"), [(Scope::User, "settings.json".into())]);
+        assert_eq!(found("zed"), [(FileScope::User, "settings.json".into())]);
         assert_eq!(found("amazon-q").len(), 2);
         assert!(found("cursor").is_empty());
     }

@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 pub use edit::{Edit, LeftAlone, Wrapping, apply_edits, unwrap_edits};
 pub use entry::{ServerEntry, ServerForm};
 pub use inputs::{Input, InputKind, answer};
-pub use known::{KnownClient, Machine, Platform, Scope, client_of, clients};
+pub use known::{FileScope, KnownClient, Machine, Platform, client_of, clients};
 pub use page::page;
 pub use plan::{ChangedEntry, FilePlan, UndoOutcome, UnsafeEdit, plan, take_back};
 pub use preview::{ChangedLines, preview};
@@ -111,7 +111,7 @@ pub struct InstalledFile {
     /// The client.
     pub client: &'static KnownClient,
     /// Who the file belongs to.
-    pub scope: Scope,
+    pub scope: FileScope,
     /// Its path.
     pub path: PathBuf,
     /// Its servers, or why it cannot be read.

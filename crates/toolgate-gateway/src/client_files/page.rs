@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::known::{KnownClient, Platform, Scope, clients};
+use super::known::{FileScope, KnownClient, Platform, clients};
 
 /// The page, as Markdown.
 #[must_use]
@@ -44,17 +44,17 @@ fn section(out: &mut String, client: &KnownClient) {
         let templates = client.templates(platform).into_iter().filter(|(own, _)| *own == scope);
         templates.map(|(_, path)| format!("`{path}`")).collect::<Vec<_>>().join(", ")
     };
-    let of_user = platforms.map(|(name, platform)| (name, paths(platform, Scope::User)));
+    let of_user = platforms.map(|(name, platform)| (name, paths(platform, FileScope::User)));
     let [(_, linux), rest @ ..] = &of_user;
     let _ = writeln!(out, "- files of the user: {linux}");
     for (name, own) in rest.iter().filter(|(_, own)| own != linux) {
         let _ = writeln!(out, "  - on {name}: {own}");
     }
-    let project = paths(Platform::Linux, Scope::Project);
+    let project = paths(Platform::Linux, FileScope::Project);
     if !project.is_empty() {
         let _ = writeln!(out, "- files of a project: {project}");
     }
-    let managed = paths(Platform::Linux, Scope::Managed);
+    let managed = paths(Platform::Linux, FileScope::Managed);
     if !managed.is_empty() {
         let _ = writeln!(
             out,
