@@ -452,7 +452,8 @@ impl Server {
             "_meta": {"io.modelcontextprotocol/subscriptionId": id}, "notifications": params["notifications"]}}));
     }
 
-    /// Says something by itself: to everybody, or to whoever listens.
+    /// Sends a notification that belongs to no request: on the connection to a legacy client, and on each open
+    /// `subscriptions/listen` to a client of 2026-07-28.
     fn announce(&self, method: &str, mut params: Value) {
         let listening = self.listening.lock().unwrap().clone();
         if !self.has("--modern-only") {

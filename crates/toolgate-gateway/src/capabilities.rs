@@ -1,8 +1,8 @@
-//! The client capabilities that decide which requests of servers a client can answer.
+//! The client capabilities that decide which questions of servers a client can answer.
 
 use toolgate_wire::{Json, Object, mcp::method};
 
-/// The set of server requests that a client can answer.
+/// The set of servers' questions that a client can answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct ClientCapabilities(u8);
 
@@ -79,13 +79,13 @@ impl ClientCapabilities {
         self.0 == 0
     }
 
-    /// Whether the client can answer this request of a server.
+    /// Whether the client can answer this question of a server.
     pub(crate) fn can_answer(self, method: &str, params: Option<&Json>) -> bool {
         let needed = Self::needed_for(method, params);
         !needed.is_empty() && self.has(needed)
     }
 
-    /// The capabilities that a client needs to answer this request of a server. Empty for any other method.
+    /// The capabilities that a client needs to answer this question of a server. Empty for any other method.
     pub(crate) fn needed_for(method: &str, params: Option<&Json>) -> Self {
         match method {
             method::ELICITATION_CREATE => {

@@ -112,8 +112,13 @@ pub(crate) fn leads_here(
 ) -> Option<String> {
     let words = server.command.iter().chain(&server.args).map(Text::as_str);
     let words = words.flat_map(|text| text.split([' ', '\t', '\'', '"', '=', ',', ';']));
-    let in_command = words.filter(|word| is_ours(word, listen, true)).map(str::to_owned).next();
-    let url = server.url.as_ref().map(Text::as_str).filter(|url| is_ours(url, listen, false));
+    let in_command =
+        words.filter(|word| leads_to(word, listen, UrlSource::Command)).map(str::to_owned).next();
+    let url = server
+        .url
+        .as_ref()
+        .map(Text::as_str)
+        .filter(|url| leads_to(url, listen, UrlSource::ServerUrl));
     let (what, url) = match (url, in_command) {
         (Some(url), _) => ("is this gateway itself", url.to_owned()),
         (None, Some(url)) => ("leads back to this gateway", url),
@@ -127,9 +132,15 @@ pub(crate) fn leads_here(
     ))
 }
 
-/// Whether a URL points to one of these addresses. With `only_mcp` (URLs found in a command) the path must be an
-/// endpoint of the gateway, too.
-fn is_ours(url: &str, listen: &[SocketAddr], only_mcp: bool) -> bool {
+/// Where a URL was found. One in a command may be for anything, so its path must be an endpoint of the gateway too.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum UrlSource {
+    ServerUrl,
+    Command,
+}
+
+/// Whether a URL leads to one of these addresses.
+fn leads_to(url: &str, listen: &[SocketAddr], source: UrlSource) -> bool {
     let Ok(uri) = url.parse::<Uri>() else { return false };
     let usual = match uri.scheme_str() {
         Some("http") => 80,
@@ -139,7 +150,7 @@ fn is_ours(url: &str, listen: &[SocketAddr], only_mcp: bool) -> bool {
     let port = uri.port_u16().unwrap_or(usual);
     let Some(host) = uri.host().map(|host| host.trim_matches(['[', ']'])) else { return false };
     let path = uri.path();
-    if only_mcp && !(path.starts_with("/mcp") || path.starts_with("/sse")) {
+    if source == UrlSource::Command && !(path.starts_with("/mcp") || path.starts_with("/sse")) {
         return false;
     }
     // Resolve host names only if the port matches.
@@ -207,7 +218,9 @@ mod tests {
 
     #[test]
     fn every_spelling_of_our_own_address_is_known() {
-        let at = |listen: &str, url: &str| is_ours(url, &[listen.parse().unwrap()], false);
+        let at = |listen: &str, url: &str| {
+            leads_to(url, &[listen.parse().unwrap()], UrlSource::ServerUrl)
+        };
         for url in [
             "http://127.0.0.1:8642/mcp",
             "http://localhost:8642",

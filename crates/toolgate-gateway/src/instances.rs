@@ -16,6 +16,7 @@ use std::{
 };
 
 use rustix::process::{Pid, Signal, getuid, kill_process};
+use serde::Serialize;
 use tokio::io::AsyncWriteExt as _;
 
 use crate::gateway::GatewayStatus;
@@ -128,7 +129,7 @@ impl StatusSocket {
     }
 }
 
-/// Sends the status to a process. A reader that takes longer than `STATUS_TIMEOUT` is given up.
+/// Sends the status to a process. A reader that takes longer than `STATUS_TIMEOUT` is disconnected.
 pub fn answer(mut stream: tokio::net::UnixStream, status: &GatewayStatus) {
     let text = serde_json::to_vec(status).unwrap_or_default();
     tokio::spawn(async move {
@@ -140,34 +141,73 @@ pub fn answer(mut stream: tokio::net::UnixStream, status: &GatewayStatus) {
     });
 }
 
-/// The status of each gateway of this user. The error for a gateway that does not answer in time names its process.
-pub fn statuses(folder: &Path) -> io::Result<Vec<GatewayStatus>> {
+/// The status of one running gateway, or why there is none.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(untagged)]
+pub enum StatusReport {
+    /// The gateway's answer.
+    Answered(Box<GatewayStatus>),
+    /// The gateway did not answer.
+    Unanswered {
+        /// The process.
+        pid: u32,
+        /// The reason.
+        error: String,
+    },
+}
+
+impl StatusReport {
+    fn pid(&self) -> u32 {
+        match self {
+            Self::Answered(status) => status.pid,
+            Self::Unanswered { pid, .. } => *pid,
+        }
+    }
+}
+
+/// Asks each gateway of this user for its status.
+pub fn statuses(folder: &Path) -> io::Result<Vec<StatusReport>> {
     let entries = match std::fs::read_dir(folder) {
         Ok(entries) => entries,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         Err(error) => return Err(error),
     };
-    let mut statuses = Vec::new();
+    let mut reports = Vec::new();
     for entry in entries {
         let path = entry?.path();
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-        let Some(pid) = name.strip_suffix(".sock") else { continue };
-        let mut stream = match UnixStream::connect(&path) {
-            Ok(stream) => stream,
+        let Some(pid) = name.strip_suffix(".sock").and_then(|pid| pid.parse().ok()) else {
+            continue;
+        };
+        let stream = match UnixStream::connect(&path) {
+            Ok(stream) => Ok(stream),
             Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
                 let _ = std::fs::remove_file(&path);
                 continue;
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
-            Err(error) => return Err(error),
+            Err(error) => Err(error),
         };
-        stream.set_read_timeout(Some(STATUS_TIMEOUT))?;
-        let mut text = Vec::new();
-        let failed = |why: String| io::Error::other(format!("process {pid}: {why}"));
-        stream.read_to_end(&mut text).map_err(|error| failed(error.to_string()))?;
-        let status = serde_json::from_slice(&text);
-        statuses.push(status.map_err(|error| failed(error.to_string()))?);
+        reports.push(match stream.and_then(read_status) {
+            Ok(status) => StatusReport::Answered(Box::new(status)),
+            Err(error) => {
+                let error = match error.kind() {
+                    io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
+                        format!("no answer within {} seconds", STATUS_TIMEOUT.as_secs())
+                    }
+                    _ => error.to_string(),
+                };
+                StatusReport::Unanswered { pid, error }
+            }
+        });
     }
-    statuses.sort_by_key(|status: &GatewayStatus| status.pid);
-    Ok(statuses)
+    reports.sort_by_key(StatusReport::pid);
+    Ok(reports)
+}
+
+fn read_status(mut stream: UnixStream) -> io::Result<GatewayStatus> {
+    stream.set_read_timeout(Some(STATUS_TIMEOUT))?;
+    let mut text = Vec::new();
+    stream.read_to_end(&mut text)?;
+    Ok(serde_json::from_slice(&text)?)
 }

@@ -243,9 +243,9 @@ fn argument_mismatch(result: &CallToolResult) -> Option<String> {
     (result.is_error == Some(true) && text.starts_with(ARGUMENT_MISMATCH)).then(|| text.clone())
 }
 
-/// The outcome of a cancelled call. The result stays, because only rmcp knows whether to send it.
+/// The outcome is `Cancelled` and keeps the handler's result, because only rmcp knows whether it will still send it.
 fn cancelled_outcome(outcome: &Outcome) -> Outcome {
-    let failure = Failure::new(Code::Cancelled, "the client gave the call up")
+    let failure = Failure::new(Code::Cancelled, "the client cancelled the call")
         .with_executed(outcome.executed());
     let mut cancelled = Outcome::failed(failure);
     if let Some(result) = outcome.result() {

@@ -1,4 +1,4 @@
-//! The handler's original answer, kept while its text passes through the chain.
+//! The handler's original response, kept while its text passes through the chain.
 
 use std::{
     ptr,
@@ -15,7 +15,7 @@ pub(crate) fn is_same_text(one: &Json, other: &Json) -> bool {
     ptr::eq(one.as_bytes(), other.as_bytes())
 }
 
-/// The handler's last answer, with the text that represents it in the chain: the result, or the `data` of the error.
+/// The handler's last response, with the text that represents it in the chain: the result, or the `data` of the error.
 ///
 /// The chain works on text, rmcp on types. If the text leaves the chain unchanged, the client gets the handler's
 /// original value, so that nothing is lost by the conversion.
@@ -35,7 +35,7 @@ impl<T> OriginalAnswer<T> {
         *self.lock() = Some(TextAndAnswer { text, answer });
     }
 
-    /// Takes the answer, if this text represents it.
+    /// Takes the response, if this text represents it.
     pub(crate) fn take_if(&self, text: &Json) -> Option<Result<T, ErrorData>> {
         let is_it = |answered: &mut TextAndAnswer<T>| {
             answered.text.as_ref().is_some_and(|kept| is_same_text(kept, text))
@@ -43,7 +43,7 @@ impl<T> OriginalAnswer<T> {
         Some(self.lock().take_if(is_it)?.answer)
     }
 
-    /// Takes the answer, whether or not a layer changed its text.
+    /// Takes the response, whether or not a layer changed its text.
     pub(crate) fn take(&self) -> Option<Result<T, ErrorData>> {
         Some(self.lock().take()?.answer)
     }

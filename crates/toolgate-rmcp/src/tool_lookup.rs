@@ -19,25 +19,25 @@ impl<H: ServerHandler> Governed<H> {
     /// The tool with this name, with the facts that the chain needs.
     ///
     /// rmcp reports a change of the handler's tools only to the client. So `get_tool`, if the handler has one, is
-    /// compared with its previous answer at each call, which costs no more than a lookup.
+    /// compared with its previous result at each call, which costs no more than a lookup.
     pub(crate) async fn tool(
         &self,
         active: &ChainState,
         name: &str,
         context: &RequestContext<RoleServer>,
     ) -> Arc<Tool> {
-        let said = self.handler.get_tool(name);
-        if let Some(tool) = active.known_tools.recall(name, said.as_ref()) {
+        let current = self.handler.get_tool(name);
+        if let Some(tool) = active.known_tools.recall(name, current.as_ref()) {
             return tool;
         }
         if active.chain.chain.needs_tools() {
-            let known = || active.known_tools.recall(name, said.as_ref()).is_some();
+            let known = || active.known_tools.recall(name, current.as_ref()).is_some();
             self.load(active, context, known).await;
-            if let Some(tool) = active.known_tools.settle(name, said.as_ref()) {
+            if let Some(tool) = active.known_tools.settle(name, current.as_ref()) {
                 return tool;
             }
         }
-        match said {
+        match current {
             Some(published) => self.learn(active, &published),
             None => self.unlisted(active, name),
         }

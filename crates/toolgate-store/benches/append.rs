@@ -152,7 +152,7 @@ impl Caller {
     }
 }
 
-/// What a call pays on its own path: nobody takes the records out.
+/// What a call costs on its own path: no writer takes the records out of the queue.
 async fn path() {
     let config =
         LogConfig { queue: RECORDS as usize, queue_bytes: 1 << 32, ..LogConfig::default() };

@@ -32,7 +32,7 @@ pub trait Store: fmt::Debug + Send + Sync {
     /// The tree of nested calls that contains the call with this id.
     fn tree<'a>(&'a self, id: &'a str) -> StoreFuture<'a, Option<Tree>>;
 
-    /// Removes the oldest records until the rest is within the bounds.
+    /// Removes the oldest records until the rest is within the limits.
     fn prune<'a>(&'a self, retention: &'a Retention) -> StoreFuture<'a, Pruned>;
 
     /// The number and the size of the records.
@@ -48,8 +48,8 @@ pub trait Store: fmt::Debug + Send + Sync {
     /// Records the first list of a server as approved, if none was recorded before, and returns all known tools of the
     /// namespace, in one transaction.
     ///
-    /// It approves the first list of each of `servers` with which a namespace is seen for the first time. Later lists
-    /// of these servers, and lists of servers that are added later, are not approved.
+    /// When a namespace is recorded for the first time, the store remembers its `servers`. It approves the first list of
+    /// each of them. It approves no later list, and no list of a server that was added later.
     fn approve_first_list<'a>(
         &'a self,
         namespace: &'a str,
@@ -170,7 +170,7 @@ pub struct Node {
     pub record: CallRecord,
 }
 
-/// How long records are kept. `None` means no bound.
+/// How long records are kept. `None` means no limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Retention {
     /// The maximum time since the call began.
@@ -196,7 +196,7 @@ impl From<&LogConfig> for Retention {
 /// How many records were removed, by reason.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Pruned {
-    /// Older than the bound.
+    /// Older than the limit.
     pub by_age: u64,
     /// More than the maximum number.
     pub by_records: u64,

@@ -71,7 +71,7 @@ pub struct CaptureConfig {
     pub mask: Option<bool>,
 }
 
-/// The bounds of `wait_max`.
+/// The limits of `wait_max`.
 const WAIT_BOUNDS: [Duration; 2] = [Duration::from_secs(1), Duration::from_mins(2)];
 
 /// Checks a value of `wait_max`.

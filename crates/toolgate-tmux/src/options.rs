@@ -30,7 +30,7 @@ pub struct Options {
     pub time_limit: Duration,
     /// The highest tier of tools that may be called.
     pub safety: AllowedTier,
-    /// How long a tool may wait for a program; bounds the caller's `timeout`.
+    /// How long a tool may wait for a program; limits the caller's `timeout`.
     pub wait_max: Duration,
     /// Whether `run_command` keeps commands out of the shell's history if its caller does not decide.
     pub suppress_history: bool,

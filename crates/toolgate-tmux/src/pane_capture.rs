@@ -100,7 +100,7 @@ impl PaneCapture {
         let capture = |flag| {
             Command::new("capture-pane").flag("-p").flag(flag).target(pane).option("-S", &start)
         };
-        let (state, rows, joined) = read(server, pane, capture).await?;
+        let CapturedText { state, rows, joined } = read(server, pane, capture).await?;
         let first = from.map_or(0, |row| (state.history + row).max(0));
         Ok(Self { lines: lines(&rows, &joined, first), state, first })
     }
@@ -108,7 +108,7 @@ impl PaneCapture {
     /// Captures the normal screen while the alternate screen is shown; `None` if it is not shown.
     pub(crate) async fn hidden(server: &Server, pane: &str) -> Result<Option<Self>, TmuxError> {
         let capture = |flag| Command::new("capture-pane").flag("-apq").flag(flag).target(pane);
-        let (mut state, rows, joined) = read(server, pane, capture).await?;
+        let CapturedText { mut state, rows, joined } = read(server, pane, capture).await?;
         if !state.alternate {
             return Ok(None);
         }
@@ -132,12 +132,21 @@ impl PaneCapture {
     }
 }
 
+/// The state of a pane, and its text twice.
+struct CapturedText {
+    state: PaneState,
+    /// One line for each row, with trailing spaces.
+    rows: String,
+    /// One line for each line of the program: wrapped rows are joined.
+    joined: String,
+}
+
 /// Reads state and lines in one round trip.
 async fn read(
     server: &Server,
     pane: &str,
     capture: impl Fn(&'static str) -> Command,
-) -> Result<(PaneState, String, String), TmuxError> {
+) -> Result<CapturedText, TmuxError> {
     let state = Command::new("display-message").flag("-p").target(pane).argument(FORMAT);
     // Joined lines do not show how many rows they had. The same rows, with trailing spaces, do.
     let printed = server.run(Batch::read([state, capture("-N"), capture("-J")])).await?;
@@ -146,7 +155,7 @@ async fn read(
         return Err(TmuxError::Garbled("there are fewer answers than commands"));
     };
     let state = PaneState::parse(&state).ok_or(TmuxError::Garbled("a pane without a state"))?;
-    Ok((state, rows, joined))
+    Ok(CapturedText { state, rows, joined })
 }
 
 /// Counts the rows of each line: as many as together contain its text.

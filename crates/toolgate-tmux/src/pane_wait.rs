@@ -264,9 +264,9 @@ fn texts(lines: Vec<&pane_capture::PaneLine>) -> Vec<String> {
 
 /// The id of a session that contains the pane.
 async fn session(server: &Server, pane: &str) -> Result<String, Failure> {
-    let said = Command::new("list-panes").target(pane).option("-F", "#{session_id}");
-    let said = server.ask(Batch::read([said])).await?;
-    Ok(said.lines().next().unwrap_or_default().to_owned())
+    let output = Command::new("list-panes").target(pane).option("-F", "#{session_id}");
+    let output = server.ask(Batch::read([output])).await?;
+    Ok(output.lines().next().unwrap_or_default().to_owned())
 }
 
 #[cfg(test)]

@@ -22,10 +22,10 @@ const UNDESCRIBED: [&str; 13] = [
     "scope",
 ];
 
-/// The schema of arguments. It allows no further arguments: types that share fields (`#[serde(flatten)]`) cannot deny
-/// unknown fields themselves, so the chain refuses them by this schema.
+/// The schema of a tool's arguments, with `additionalProperties: false`. serde cannot reject unknown arguments in types
+/// that use `flatten`, so the chain rejects them by this schema.
 pub(crate) fn input<A: JsonSchema>() -> JsonObject {
-    let mut schema = schema::<A>(SchemaSettings::draft2020_12(), true);
+    let mut schema = schema::<A>(SchemaSettings::draft2020_12(), SchemaUse::Arguments);
     for name in UNDESCRIBED {
         let argument = schema.get_mut("properties").and_then(|all| all.get_mut(name));
         if let Some(Value::Object(argument)) = argument {
@@ -38,23 +38,32 @@ pub(crate) fn input<A: JsonSchema>() -> JsonObject {
     schema
 }
 
-/// The schema of a result. All fields are always present, so none is listed as required.
+/// The schema of a result. It is kept small, because models read the schemas of all tools: it has no descriptions and no
+/// list of required fields.
 pub(crate) fn output<T: JsonSchema>() -> JsonObject {
-    schema::<T>(SchemaSettings::draft2020_12().for_serialize(), false)
+    schema::<T>(SchemaSettings::draft2020_12().for_serialize(), SchemaUse::Result)
+}
+
+/// What a schema describes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum SchemaUse {
+    Arguments,
+    Result,
 }
 
 /// A schema without what models do not need.
-fn schema<T: JsonSchema>(settings: SchemaSettings, described: bool) -> JsonObject {
+fn schema<T: JsonSchema>(settings: SchemaSettings, of: SchemaUse) -> JsonObject {
     let settings = settings.with(|settings| {
         settings.inline_subschemas = true;
         settings.meta_schema = None;
     });
     let settings =
-        settings.with_transform(move |schema: &mut schemars::Schema| shorten(schema, described));
+        settings.with_transform(move |schema: &mut schemars::Schema| shorten(schema, of));
     object(settings.into_generator().into_root_schema_for::<T>().to_value())
 }
 
-fn shorten(schema: &mut schemars::Schema, described: bool) {
+fn shorten(schema: &mut schemars::Schema, of: SchemaUse) {
+    let described = of == SchemaUse::Arguments;
     schema.remove("title");
     schema.remove("format");
     if !described || schema.get("description") == Some(&Value::from("")) {
@@ -74,7 +83,7 @@ fn shorten(schema: &mut schemars::Schema, described: bool) {
     if schema.get("default") == Some(&Value::Null) {
         schema.remove("default");
     }
-    transform_subschemas(&mut |schema: &mut schemars::Schema| shorten(schema, described), schema);
+    transform_subschemas(&mut |schema: &mut schemars::Schema| shorten(schema, of), schema);
     // Clients on version 1 of the TypeScript SDK refuse the whole list if a property's schema is `true`.
     if let Some(Value::Object(properties)) = schema.get_mut("properties") {
         for property in properties.values_mut().filter(|property| **property == Value::Bool(true)) {

@@ -163,8 +163,8 @@ async fn identity(server: &Server) -> Result<Option<Identity>, Failure> {
         return Ok(None);
     }
     let ask = Command::new("display-message").flag("-p").argument(Identity::FORMAT);
-    let said = server.ask(Batch::read([ask])).await?;
-    let identity = Identity::parse(&said);
+    let output = server.ask(Batch::read([ask])).await?;
+    let identity = Identity::parse(&output);
     identity.map(Some).ok_or_else(|| {
         Failure::tool("GuardUnclear", "Refusing: tmux does not say which server it is.")
             .with_executed(Executed::No)

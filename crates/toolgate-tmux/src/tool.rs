@@ -195,7 +195,7 @@ fn read<A: DeserializeOwned>(arguments: JsonObject) -> Result<A, Failure> {
     })
 }
 
-/// The reply of a tool: a text, a list, or one [`Model`].
+/// The result of a tool: a text, a list, or one [`Model`].
 pub trait Reply: Send {
     /// The schema of `structuredContent`.
     fn schema() -> JsonObject;

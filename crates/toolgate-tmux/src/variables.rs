@@ -123,7 +123,7 @@ fn prompts(lookup: &dyn Fn(&str) -> Option<String>) -> Result<Option<bool>, BadV
     }
 }
 
-/// Clamps a wait to its bounds, as libtmux-mcp documents.
+/// Clamps a wait to its limits, as libtmux-mcp documents.
 fn wait(
     lookup: &dyn Fn(&str) -> Option<String>,
     warnings: &mut Vec<String>,

@@ -91,11 +91,11 @@ pub mod method {
         /// Request: one page of the tools.
         TOOLS_LIST = "tools/list";
 
-        /// Notification: the sender of a request gives it up.
+        /// Notification: the sender of a request cancels it.
         NOTIFICATIONS_CANCELLED = "notifications/cancelled";
         /// Notification: the user has finished with the page that a server asked to open (2025-11-25).
         NOTIFICATIONS_ELICITATION_COMPLETE = "notifications/elicitation/complete";
-        /// Notification: the client has read the answer to `initialize` (2025-11-25 and earlier).
+        /// Notification: the client has read the response to `initialize` (2025-11-25 and earlier).
         NOTIFICATIONS_INITIALIZED = "notifications/initialized";
         /// Notification: a log message.
         NOTIFICATIONS_MESSAGE = "notifications/message";
@@ -180,7 +180,7 @@ pub mod member {
         PROGRESS_TOKEN = "progressToken";
         /// Params of `initialize` and its result.
         PROTOCOL_VERSION = "protocolVersion";
-        /// Params of a cancellation: the request that it gives up.
+        /// Params of a cancellation: the id of the cancelled request.
         REQUEST_ID = "requestId";
         /// Result with `inputRequests`, and params of the request that follows: the server's state (2026-07-28).
         REQUEST_STATE = "requestState";

@@ -97,16 +97,16 @@ fn check_id(found: &Envelope, line: &[u8], shape: Shape, readable: bool) -> Resu
     }
 }
 
-/// Only `notifications/…` have no id, and a notification's name is never a request: otherwise a call without a response
-/// would pass by all layers.
+/// A message without id must have a `notifications/…` method, and a message with id must not. Otherwise a `tools/call`
+/// without id would bypass every layer.
 fn method(line: &[u8], span: Span, shape: Shape) -> Result<MethodText, WireError> {
-    let said = unescape(inside_quotes(span.of(line)));
-    match (shape, said.starts_with(NOTIFICATION_PREFIX.as_bytes())) {
+    let method = unescape(inside_quotes(span.of(line)));
+    match (shape, method.starts_with(NOTIFICATION_PREFIX.as_bytes())) {
         (Shape::Notification, false) => return Err(WireError::new(span.start, Reason::NoId)),
         (Shape::Request, true) => return Err(WireError::new(span.start, Reason::NotificationId)),
         _ => {}
     }
-    let Cow::Owned(decoded) = said else {
+    let Cow::Owned(decoded) = method else {
         return Ok(MethodText::Plain(span));
     };
     String::from_utf8(decoded).map_or_else(

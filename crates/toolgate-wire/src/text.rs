@@ -107,13 +107,13 @@ mod tests {
     #[test]
     fn decodes_every_escape() {
         let spelled = br#"a\"\\\/\b\f\n\r\t\u0041\u00e9\ud83d\ude00z"#;
-        let said = "a\"\\/\u{8}\u{c}\n\r\tA\u{e9}\u{1f600}z";
-        assert_eq!(&*unescape(spelled), said.as_bytes());
+        let decoded = "a\"\\/\u{8}\u{c}\n\r\tA\u{e9}\u{1f600}z";
+        assert_eq!(&*unescape(spelled), decoded.as_bytes());
     }
 
     #[test]
     fn pairs_are_joined_at_every_edge() {
-        for (spelled, said) in [
+        for (spelled, decoded) in [
             ("\\ud800\\udc00", '\u{10000}'),
             ("\\uD800\\uDFFF", '\u{103ff}'),
             ("\\udbff\\udc00", '\u{10fc00}'),
@@ -122,7 +122,7 @@ mod tests {
             ("\\ue000", '\u{e000}'),
             ("\\uffff", '\u{ffff}'),
         ] {
-            assert_eq!(&*unescape(spelled.as_bytes()), said.to_string().as_bytes(), "{spelled}");
+            assert_eq!(&*unescape(spelled.as_bytes()), decoded.to_string().as_bytes(), "{spelled}");
         }
     }
 

@@ -98,7 +98,7 @@ fn clean_schema(schema: &Json) -> Option<Json> {
     clean_value(&mut value).then(|| Json::value(&value))
 }
 
-/// The JSON parser's depth limit bounds the recursion. Member names stay: the server reads the answer by them.
+/// The JSON parser's depth limit also limits the recursion. Member names stay: the server reads the answer by them.
 fn clean_value(value: &mut Value) -> bool {
     match value {
         Value::Array(elements) => {

@@ -106,7 +106,7 @@ pub struct Listing {
     pub cursor: Option<String>,
 }
 
-/// The answer to a [`Listing`]: the tools of one page.
+/// The response to a [`Listing`]: the tools of one page.
 #[derive(Clone, Debug)]
 pub struct ToolList {
     tools: Vec<Arc<Tool>>,
@@ -147,7 +147,7 @@ impl ToolList {
         self.changed = true;
     }
 
-    /// The server's line, if no layer changed the answer.
+    /// The server's line, if no layer changed the response.
     #[must_use]
     pub fn origin(&self) -> Option<&bytes::Bytes> {
         if self.changed { None } else { self.origin.as_ref() }
@@ -174,23 +174,23 @@ pub struct Request {
     pub params: Option<Json>,
 }
 
-/// The answer to a [`Request`].
+/// The response to a [`Request`].
 #[derive(Clone, Debug)]
 pub struct Answer {
     /// The result, or the error object, as JSON text.
     pub body: Result<Json, Json>,
-    /// The server's line, if no layer changed the answer.
+    /// The server's line, if no layer changed the response.
     pub origin: Option<bytes::Bytes>,
 }
 
 impl Answer {
-    /// Replaces the result. The answer is then no longer forwarded as the bytes that arrived.
+    /// Replaces the result. The response is then no longer forwarded as the bytes that arrived.
     pub fn set_result(&mut self, result: Json) {
         self.body = Ok(result);
         self.origin = None;
     }
 
-    /// Replaces the answer by an error object.
+    /// Replaces the response by an error object.
     pub fn set_error(&mut self, error: Json) {
         self.body = Err(error);
         self.origin = None;

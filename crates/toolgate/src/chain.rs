@@ -147,7 +147,7 @@ impl Chain {
     ) -> Boxed<'a, Outcome> {
         if cx.gateway_input().is_some() && !self.0.checks_rounds {
             // No layer gave this state out, so the client made it up.
-            let text = "`requestState` is none that was given out: nothing was run";
+            let text = "toolgate did not issue this `requestState`: nothing was run";
             let failure = Failure::new(Code::ConfirmTampered, text).with_executed(Executed::No);
             return Box::pin(std::future::ready(failure.into()));
         }

@@ -27,7 +27,8 @@ pub trait Elicit: Send + Sync + fmt::Debug {
 /// Why an elicitation has no result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ElicitError {
-    /// The client answered with an error: it does not support elicitation, whatever capabilities it declared.
+    /// The client answered with an error, of whichever code: its user was not asked, whatever capabilities the client
+    /// declared. The layer goes on as for a client without elicitation; an error never counts as an answer.
     Unsupported,
     /// The client disconnected.
     Disconnected,

@@ -1,4 +1,5 @@
-//! Control data: members of a request's `_meta` that restrict what the request may do. They never permit anything.
+//! Control data: members of a request's `_meta`. All but `toolgate/confirm` only restrict what the request may do.
+//! `toolgate/confirm` is a caller's confirmation, which the layer `preconditions` may accept.
 
 use std::{collections::HashSet, sync::Arc};
 

@@ -29,7 +29,7 @@ impl Executed {
     }
 }
 
-/// The failure of a call, from which the client's answer, the log level and the record derive.
+/// The failure of a call, from which the response to the client, the log level and the record derive.
 #[derive(Clone, Debug)]
 pub struct Failure(Box<Inner>);
 

@@ -10,7 +10,7 @@ pub struct Fingerprint(Sha256);
 
 /// An object contains a key twice: one parser may take the first value, another the last.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the key `{0}` stands there twice")]
+#[error("the key `{0}` occurs twice")]
 pub struct DuplicateKey(pub String);
 
 impl Fingerprint {
@@ -21,7 +21,7 @@ impl Fingerprint {
     }
 
     /// Adds a value without regard to white space, key order and escapes, because a client that repeats a request may
-    /// serialize it again. The JSON parser's depth limit bounds the recursion.
+    /// serialize it again. The JSON parser's depth limit also limits the recursion.
     pub fn value(&mut self, json: &Json) -> Result<(), DuplicateKey> {
         match json.kind() {
             Kind::Object => {

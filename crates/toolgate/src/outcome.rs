@@ -66,18 +66,18 @@ impl ToolResult {
     }
 }
 
-/// The outcome of a call, with the answer that the client receives.
+/// The outcome of a call, with the response that the client receives.
 #[derive(Clone, Debug)]
 pub struct Outcome {
     class: Class,
     result: Option<ToolResult>,
     failure: Option<Failure>,
     origin: Option<Bytes>,
-    /// The answer is toolgate's own: the tool did not run.
+    /// The response is toolgate's own: the tool did not run.
     is_ours: bool,
 }
 
-/// The answer to the client.
+/// The response to the client.
 #[derive(Debug)]
 pub enum Reply {
     /// The server's line, because no layer changed the outcome.
@@ -175,12 +175,12 @@ impl Outcome {
         }
     }
 
-    /// The answer to the client.
+    /// The response to the client.
     #[must_use]
     pub fn into_reply(self) -> Reply {
         let silent = |f: &Failure| f.code().entry().delivery == Delivery::Silence;
         match (self.origin, self.result, self.failure) {
-            // A cancelled call gets no answer, even if the server sent one.
+            // A cancelled call gets no response, even if the server sent one.
             (_, None, Some(failure)) if silent(&failure) => Reply::Nothing,
             (Some(line), ..) => Reply::Verbatim(line),
             (None, Some(result), _) => Reply::Result(result.json),

@@ -4,7 +4,7 @@ use std::fmt;
 
 use toolgate_wire::mcp::code;
 
-/// The class of an outcome. The client's answer, metrics and records derive from it.
+/// The class of an outcome. The response to the client, metrics and records derive from it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Class {
@@ -59,7 +59,7 @@ pub enum RetrySafety {
     Safe,
     /// The tool may have run: only a readonly call may be sent again.
     OnlyReadonly,
-    /// The same call gets the same answer.
+    /// The same call gets the same response.
     Useless,
 }
 

@@ -17,7 +17,7 @@ use crate::{
         filter::NewTools,
         policy::{PolicyConfig, PrincipalPattern},
         rate_limit::{QuotaRule, RateRule},
-        response_limit::{self, Keep, ResponseLimitConfig},
+        response_limit::{self, Keep, ResponseLimitConfig, ToolLimit},
         scopes::Granted,
         telemetry::TelemetryConfig,
         timeout,
@@ -315,7 +315,11 @@ impl Settings {
         };
         let tools = self.tools.iter();
         let tools = tools.filter(|(_, tool)| tool.response_bytes.is_some() || tool.keep.is_some());
-        let tools = tools.map(|(s, tool)| (s.clone(), tool.response_bytes, tool.keep));
+        let tools = tools.map(|(selector, tool)| ToolLimit {
+            tools: selector.clone(),
+            bytes: tool.response_bytes,
+            keep: tool.keep,
+        });
         Some(ResponseLimitConfig { bytes, keep: self.limits.keep, tools: tools.collect() })
     }
 }

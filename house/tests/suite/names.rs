@@ -32,6 +32,50 @@ const BANNED_NAMES: &[&str] = &[
     "ROOM",
     "LAST_WORDS",
     "ENOUGH",
+    "Agreed",
+    "By",
+    "Known",
+    "Lost",
+    "Measured",
+    "Named",
+    "Only",
+    "Own",
+    "Passage",
+    "Per",
+    "Pump",
+    "Refused",
+    "Scratch",
+    "Since",
+    "Started",
+    "Tally",
+    "Traffic",
+    "Twice",
+    "Unanswered",
+    "Unread",
+    "Watched",
+    "Well",
+    "Whole",
+    "Work",
+];
+
+/// Names of functions and variables that do not say what is computed or done.
+const BANNED_VERBS: &[&str] = &[
+    "fn already",
+    "fn carry",
+    "fn dress",
+    "fn given",
+    "fn has_spoken",
+    "fn hush",
+    "fn inward",
+    "fn is_well",
+    "fn minds",
+    "fn obtain",
+    "fn outward",
+    "fn spot",
+    "fn told",
+    "fn turned_away",
+    "fn wild",
+    "let said",
 ];
 
 /// Words in comments and messages whose actor or term is missing, in lower case.
@@ -103,6 +147,11 @@ fn complaints(sources: &[Source]) -> Vec<String> {
                     found.push(format!("{place}: `{name}` does not say what it is"));
                 }
             }
+            if !line.trim_start().starts_with("//")
+                && let Some(name) = BANNED_VERBS.iter().find(|name| has_word(line, name))
+            {
+                found.push(format!("{place}: `{name}` does not say what it is"));
+            }
             let lower = line.to_lowercase();
             for word in BANNED_WORDS.iter().filter(|word| has_word(&lower, word)) {
                 found.push(format!("{place}: \"{word}\": name the actor, use the term"));
@@ -145,12 +194,15 @@ fn each_rule_finds_its_fault() {
     let found = complaints(&[
         source("a.rs", "pub(crate) struct Page {}\nconst MOST: usize = 1;\n"),
         source("b.rs", "pub enum Page {}\n/// Whoever waits is told of it.\nstruct Page;\n"),
+        source("d.rs", "    let said = 1;\n    pub fn told() {}\n    fn told_twice() {}\n"),
     ]);
-    assert_eq!(found.len(), 4, "{found:#?}");
+    assert_eq!(found.len(), 6, "{found:#?}");
     for (sentence, part) in found.iter().zip([
         "`MOST`",
         "\"whoever\"",
         "\"told of\"",
+        "`let said`",
+        "`fn told`",
         "2 types are called `Page`: a.rs:1, b.rs:1",
     ]) {
         assert!(sentence.contains(part), "{sentence}");

@@ -51,7 +51,7 @@ pub(crate) enum Era {
     Both,
 }
 
-/// What changed, for whoever wants to know.
+/// What changed. Subscribed clients are notified of it.
 #[derive(Clone, Copy, Debug)]
 enum Change {
     Tools,
@@ -188,7 +188,7 @@ impl Conformance {
         if let (Some(session), Some(sessions)) = (session, &self.shared.sessions) {
             tokio::time::sleep(Duration::from_millis(50)).await;
             sessions.close_stream(session, &context.id).await;
-            // Longer than clients are told to wait before they come back: what is said to nobody is lost.
+            // Longer than the retry time that clients were sent: a message without a connected client is lost.
             tokio::time::sleep(Duration::from_millis(600)).await;
         }
         catalog::text("Reconnection test completed successfully")

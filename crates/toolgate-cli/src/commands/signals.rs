@@ -31,7 +31,8 @@ impl Signals {
         }
     }
 
-    /// The same for a process without a config: until then it logs `message` for each request to reload.
+    /// Waits for SIGTERM or SIGINT in a process without a config, and returns its number. Logs `message` for each signal
+    /// that asks for a reload. Cancel safe.
     pub(crate) async fn end_without_config(&mut self, message: &str) -> u8 {
         loop {
             tokio::select! {
@@ -43,7 +44,8 @@ impl Signals {
         }
     }
 
-    /// The same; until then the gateway reloads its config when the file changes or the operator asks for it.
+    /// Waits for SIGTERM or SIGINT and returns its number. Meanwhile it reloads the gateway's config when the file changes
+    /// or a signal asks for it.
     pub(crate) async fn govern(&mut self, serve: &RunningGateway) -> u8 {
         let watch = serve.config_watch();
         loop {

@@ -4,7 +4,10 @@ use std::{io::Write as _, process::ExitCode};
 
 use anyhow::anyhow;
 use clap::Args;
-use toolgate_gateway::{gateway::GatewayStatus, instances};
+use toolgate_gateway::{
+    gateway::GatewayStatus,
+    instances::{self, StatusReport},
+};
 
 use super::{
     log::style::{Style, clean},
@@ -16,34 +19,45 @@ use crate::chain_args::run_folder;
 ///
 /// Asks each running `toolgate serve` of this user over a private socket.
 ///
-/// Exit status: 0, or 1 if no gateway runs.
+/// Exit status: 0, or 1 if no gateway runs or one of them does not answer.
 #[derive(Debug, Args)]
 pub(crate) struct StatusCommand {
-    /// Print a JSON array with one object per gateway
+    /// Print a JSON array with one object per gateway; a gateway that does not answer has only `pid` and `error`
     #[arg(long)]
     json: bool,
 }
 
 impl StatusCommand {
     pub(crate) fn run(&self) -> anyhow::Result<ExitCode> {
-        let statuses = instances::statuses(&run_folder()?)
+        let reports = instances::statuses(&run_folder()?)
             .map_err(|error| anyhow!("cannot ask the running gateways: {error}"))?;
         let mut out = std::io::stdout().lock();
         if self.json {
-            let text = serde_json::to_string_pretty(&statuses)?;
+            let text = serde_json::to_string_pretty(&reports)?;
             writeln!(out, "{}", toolgate::printable::json(&text))?;
-        } else if statuses.is_empty() {
+        } else if reports.is_empty() {
             writeln!(out, "No gateway runs. Start one: `toolgate serve mcp.json`.")?;
         } else {
             let style = Style::of_stdout();
-            for (number, status) in statuses.iter().enumerate() {
+            for (number, report) in reports.iter().enumerate() {
                 if number > 0 {
                     writeln!(out)?;
                 }
-                show(&mut out, &style, status)?;
+                match report {
+                    StatusReport::Answered(status) => show(&mut out, &style, status)?,
+                    StatusReport::Unanswered { pid, error } => {
+                        writeln!(
+                            out,
+                            "toolgate, process {pid}, does not answer: {}",
+                            clean(error)
+                        )?;
+                    }
+                }
             }
         }
-        Ok(if statuses.is_empty() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+        let is_answered = |report: &StatusReport| matches!(report, StatusReport::Answered(_));
+        let is_complete = !reports.is_empty() && reports.iter().all(is_answered);
+        Ok(if is_complete { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
 }
 

@@ -177,8 +177,8 @@ impl Link {
         // The gateway refused before it read the id.
         let text = |key: &str| Some(error.member(key)?.text()?.into_owned());
         let code = error.member("code").and_then(|code| code.i64()).unwrap_or(code::INTERNAL_ERROR);
-        let said = text("message").unwrap_or_else(|| failure.message().to_owned());
-        let line = error_response(Some(id), code, &said, error.member("data").as_ref());
+        let message = text("message").unwrap_or_else(|| failure.message().to_owned());
+        let line = error_response(Some(id), code, &message, error.member("data").as_ref());
         Message::parse(line, &self.limits).map_err(|_| failure)
     }
 

@@ -41,6 +41,14 @@ struct BridgeState {
     initialized: Option<Bytes>,
 }
 
+/// The headers of a session's messages.
+#[derive(Debug, Default)]
+pub(super) struct SessionHeaders {
+    pub(super) headers: BridgeHeaders,
+    /// The number of the session; `None` if it has no id, so that the gateway cannot lose it.
+    pub(super) number: Option<u64>,
+}
+
 /// The session's id and version from the response to `initialize`.
 #[derive(Debug)]
 struct NegotiatedSession {
@@ -65,12 +73,11 @@ impl BridgeSession {
         self.state.lock()
     }
 
-    /// The headers of the session's messages, and the session's number. The number is `None` if there is no session id,
-    /// so that the gateway cannot lose the session.
-    pub(super) fn headers(&self) -> (BridgeHeaders, Option<u64>) {
+    pub(super) fn headers(&self) -> SessionHeaders {
         let state = self.state();
-        let Some(negotiated) = &state.negotiated else { return (Vec::new(), None) };
-        (negotiated.headers(), negotiated.id.is_some().then_some(state.number))
+        let Some(negotiated) = &state.negotiated else { return SessionHeaders::default() };
+        let number = negotiated.id.is_some().then_some(state.number);
+        SessionHeaders { headers: negotiated.headers(), number }
     }
 
     /// Whether the client has opened a session.
@@ -132,13 +139,13 @@ impl BridgeSession {
         &self,
         body: &Bytes,
     ) -> Result<(HttpResponse, BridgeHeaders), Failure> {
-        let (headers, number) = self.headers();
+        let SessionHeaders { headers, number } = self.headers();
         let answer = self.link.post(&headers, body.clone()).await?;
         match number {
             Some(number) if answer.status == StatusCode::NOT_FOUND => {
                 drop(answer);
                 self.renew(number).await?;
-                let (headers, _) = self.headers();
+                let headers = self.headers().headers;
                 Ok((self.link.post(&headers, body.clone()).await?, headers))
             }
             _ => Ok((answer, headers)),

@@ -5,7 +5,10 @@ use std::{sync::Arc, time::Duration};
 
 use hyper::StatusCode;
 
-use super::{headers, session::BridgeSession};
+use super::{
+    headers,
+    session::{BridgeSession, SessionHeaders},
+};
 use crate::{http_client::EventStream, upstream::resume::Resume};
 
 /// Passes the stream's messages to the client. Returns when the gateway refuses the stream.
@@ -13,7 +16,7 @@ pub(super) async fn follow(session: Arc<BridgeSession>) {
     let mut resume = Resume::default();
     let mut of_session = None;
     loop {
-        let (headers, number) = session.headers();
+        let SessionHeaders { headers, number } = session.headers();
         if of_session != number {
             (of_session, resume) = (number, Resume::default());
         }

@@ -100,7 +100,7 @@ impl HeaderParam {
         let mut values = given.get_all(header).iter();
         let (value, more) = (values.next(), values.next());
         if more.is_some() {
-            return Err(format!("the header `{header}` stands there twice"));
+            return Err(format!("the header `{header}` occurs twice"));
         }
         let argument = self.value(arguments);
         match (value, argument) {
@@ -110,12 +110,12 @@ impl HeaderParam {
                 Err(format!("the header `{header}` stands for an argument that is not there"))
             }
             (Some(value), Some(argument)) => {
-                let said = headers::decode(value.as_bytes().trim_ascii())
+                let decoded = headers::decode(value.as_bytes().trim_ascii())
                     .ok_or_else(|| format!("the header `{header}` cannot be read"))?;
                 let is_same = match argument.kind() {
-                    Kind::String => argument.text().is_some_and(|text| text == said),
-                    Kind::Number => is_same_number(&argument, &said),
-                    _ => argument.as_str() == said,
+                    Kind::String => argument.text().is_some_and(|text| text == decoded),
+                    Kind::Number => is_same_number(&argument, &decoded),
+                    _ => argument.as_str() == decoded,
                 };
                 let differs =
                     || format!("the header `{header}` does not say what the argument says");
@@ -135,9 +135,11 @@ impl HeaderParam {
     }
 }
 
-fn is_same_number(argument: &Json, said: &str) -> bool {
-    argument.as_str() == said
-        || argument.i64().is_some_and(|number| said.parse::<i64>().is_ok_and(|said| said == number))
+fn is_same_number(argument: &Json, decoded: &str) -> bool {
+    argument.as_str() == decoded
+        || argument
+            .i64()
+            .is_some_and(|number| decoded.parse::<i64>().is_ok_and(|decoded| decoded == number))
 }
 
 #[cfg(test)]

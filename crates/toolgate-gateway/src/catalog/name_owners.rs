@@ -66,13 +66,13 @@ impl NameOwners {
         let text = path.as_ref().and_then(|path| std::fs::read(path).ok());
         let read = text.as_ref().map(|text| parse(text));
         if let (Some(path), Some(None)) = (&path, &read) {
-            tracing::warn!("`{}` cannot be read: names are given out anew", path.display());
+            tracing::warn!("`{}` cannot be read: names are assigned anew", path.display());
         }
         let (next, lists) = read.flatten().unwrap_or_default();
         Self { path, next, lists, is_only_read: false }
     }
 
-    /// The same for an inspection.
+    /// Reads the file for an inspection: no change is written back.
     pub(crate) fn only_read(path: Option<PathBuf>) -> Self {
         Self { path: None, is_only_read: true, ..Self::read(path) }
     }

@@ -30,14 +30,21 @@ pub(crate) struct ServerNames {
     pub(crate) names: Vec<(String, Option<String>)>,
 }
 
+/// A tool, prompt or URI by its server and the server's own name for it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct ServerEntry {
+    pub(crate) server: String,
+    pub(crate) name: String,
+}
+
 /// A name that a tool, prompt or URI does not get because it belongs to another server.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Collision {
     pub(crate) name: String,
-    /// The owner: a server and its own name; without a name if the prefix reserves the name for the server.
-    pub(crate) first: (String, String),
-    pub(crate) second: (String, String),
-    /// The name that the second one gets instead; `None` if it is left out.
+    /// The owner of the name. Its own name is empty if a prefix reserves the name for the server.
+    pub(crate) owner: ServerEntry,
+    pub(crate) newcomer: ServerEntry,
+    /// The name that the newcomer gets instead; `None` if it is left out.
     pub(crate) instead: Option<String>,
     /// Whether it is the URI of a resource or a template. These are never renamed.
     pub(crate) is_address: bool,
@@ -46,24 +53,25 @@ pub(crate) struct Collision {
 impl Collision {
     /// Whether a tool or a prompt is left out because another server has its name.
     pub(crate) fn leaves_out(&self) -> bool {
-        self.instead.is_none() && !self.is_address && self.first != self.second
+        self.instead.is_none() && !self.is_address && self.owner != self.newcomer
     }
 }
 
 impl fmt::Display for Collision {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { name, first: (server, own), second, instead, is_address } = self;
+        let Self { name, owner, newcomer, instead, is_address } = self;
+        let ServerEntry { server, name: own } = owner;
         if *is_address {
             return write!(
                 f,
                 "the address `{name}` of `{}` is left out: it belongs to `{server}`",
-                second.0
+                newcomer.server
             );
         }
-        if self.first == self.second {
+        if owner == newcomer {
             return write!(f, "server `{server}` lists `{own}` twice: the first one is used");
         }
-        let (newcomer, its) = second;
+        let ServerEntry { server: newcomer, name: its } = newcomer;
         match instead {
             Some(instead) => write!(f, "`{newcomer}/{its}` is listed as `{instead}`: ")?,
             None => write!(f, "`{newcomer}/{its}` is left out: ")?,
@@ -100,8 +108,8 @@ impl<'a> AddressGroup<'a> {
             match groups.iter_mut().find(|group| group.has(collision)) {
                 Some(group) => group.left_out.push(collision),
                 None => groups.push(Self {
-                    owner: &collision.first.0,
-                    newcomer: &collision.second.0,
+                    owner: &collision.owner.server,
+                    newcomer: &collision.newcomer.server,
                     left_out: vec![collision],
                 }),
             }
@@ -111,7 +119,9 @@ impl<'a> AddressGroup<'a> {
 
     /// Whether the collision is between the same two servers.
     pub(crate) fn has(&self, other: &Collision) -> bool {
-        other.is_address && other.first.0 == self.owner && other.second.0 == self.newcomer
+        other.is_address
+            && other.owner.server == self.owner
+            && other.newcomer.server == self.newcomer
     }
 }
 
@@ -232,22 +242,25 @@ impl<'a> Assignment<'a> {
     }
 
     /// The entry that prevents this entry from having this name: its server and the server's own name.
-    fn obstacle(&self, name: &str, number: usize, own: &str) -> Option<(String, String)> {
+    fn obstacle(&self, name: &str, number: usize, own: &str) -> Option<ServerEntry> {
         let server = self.servers.get(number)?;
         let named = |number: usize| self.servers.get(number).map(|s| s.server.clone());
         if let Some(other) = self.reserved_for(name, number) {
-            return Some((named(other)?, String::new()));
+            return Some(ServerEntry { server: named(other)?, name: String::new() });
         }
         if let Some((other, its)) = self.owners.get(name) {
-            return Some((named(*other)?, (*its).to_owned()));
+            return Some(ServerEntry { server: named(*other)?, name: (*its).to_owned() });
         }
         let held = self.held.get(name).filter(|owner| self.present.contains(&*owner.server));
         if let Some(owner) = held.filter(|owner| !owner.matches(&server.server, own)) {
-            return Some((owner.server.to_string(), owner.own.to_string()));
+            return Some(ServerEntry {
+                server: owner.server.to_string(),
+                name: owner.own.to_string(),
+            });
         }
         // Names that differ only in case would be confused, so they collide.
         let folded = self.folded.get(&name.to_ascii_lowercase()).filter(|other| **other != number);
-        folded.and_then(|other| Some((named(*other)?, name.to_owned())))
+        folded.and_then(|other| Some(ServerEntry { server: named(*other)?, name: name.to_owned() }))
     }
 
     /// The entries that did not get their first choice, and why.
@@ -256,11 +269,11 @@ impl<'a> Assignment<'a> {
         for (number, (server, assigned)) in self.servers.iter().zip(&self.assigned).enumerate() {
             let mut seen = HashSet::new();
             for ((own, fixed), assigned) in server.names.iter().zip(assigned) {
-                let second = (server.server.clone(), own.clone());
+                let newcomer = ServerEntry { server: server.server.clone(), name: own.clone() };
                 if !seen.insert(own) {
-                    let (name, first) = (own.clone(), second.clone());
+                    let (name, owner) = (own.clone(), newcomer.clone());
                     let collision =
-                        Collision { name, first, second, instead: None, is_address: false };
+                        Collision { name, owner, newcomer, instead: None, is_address: false };
                     collisions.push(collision);
                     continue;
                 }
@@ -273,10 +286,10 @@ impl<'a> Assignment<'a> {
                 }
                 match (self.obstacle(&alone, number, own), assigned) {
                     (None, Some(_)) => {}
-                    (first, instead) => collisions.push(Collision {
+                    (owner, instead) => collisions.push(Collision {
                         name: alone,
-                        first: first.unwrap_or_else(|| second.clone()),
-                        second,
+                        owner: owner.unwrap_or_else(|| newcomer.clone()),
+                        newcomer,
                         instead: instead.clone(),
                         is_address: false,
                     }),

@@ -18,7 +18,7 @@ use super::{
     header_params::{self, HeaderParam},
     lists::{CacheHints, ListPage, ListPages, definition_for},
     name_owners::{Claim, Claims, NameOwners, OwnersByName},
-    names::{self, Collision, ServerNames},
+    names::{self, Collision, ServerEntry, ServerNames},
     templates::Template,
 };
 use crate::{
@@ -198,9 +198,9 @@ impl Snapshot {
     fn prefixed_alias(&mut self, collision: &Collision) -> Option<Claim> {
         let entry = self.by_name.get(collision.name.as_str()).cloned()?;
         let alias = names::prefixed(&prefix(&entry.server), entry.tool.id().name());
-        let is_owner = *entry.server.name == *collision.first.0;
+        let is_owner = *entry.server.name == *collision.owner.server;
         if !is_owner
-            || collision.second.0 == collision.first.0
+            || collision.newcomer.server == collision.owner.server
             || self.by_name.contains_key(&*alias)
         {
             return None;
@@ -321,11 +321,12 @@ impl Snapshot {
         older.find(covers).map(|listing| Arc::clone(&listing.server.name))
     }
 
-    fn left_out(&mut self, name: &str, first: &str, second: &Server) {
+    fn left_out(&mut self, name: &str, owner: &str, newcomer: &Server) {
+        let entry = |server: &str| ServerEntry { server: server.to_owned(), name: name.to_owned() };
         self.collisions.push(Collision {
             name: name.to_owned(),
-            first: (first.to_owned(), name.to_owned()),
-            second: (second.name.to_string(), name.to_owned()),
+            owner: entry(owner),
+            newcomer: entry(&newcomer.name),
             instead: None,
             is_address: true,
         });
@@ -502,7 +503,9 @@ impl Snapshot {
             [Era::Legacy, Era::Modern].map(|era| {
                 let definitions = self.tools.iter().filter_map(|tool| tool.definition());
                 let shown: Vec<Json> = definitions.map(|tool| definition_for(tool, era)).collect();
-                self.lists.hints.page("tools", Json::list(&shown), era, None, &[])
+                let entries = Json::list(&shown);
+                let content = PageContent { member: "tools", entries, next: None, missing: &[] };
+                self.lists.hints.page(era, content)
             })
         });
         match era {
@@ -591,22 +594,28 @@ fn hints(offered: &[ServerListing], is_private: bool) -> CacheHints {
     }
 }
 
+/// The content of one page of a list.
+#[derive(Debug)]
+pub(crate) struct PageContent<'a> {
+    /// The member of the result that contains the entries.
+    pub(crate) member: &'static str,
+    pub(crate) entries: Json,
+    /// The cursor of the next page.
+    pub(crate) next: Option<&'a str>,
+    /// The servers whose entries are missing.
+    pub(crate) missing: &'a [MissingServer],
+}
+
 /// Composes the pages of lists.
 impl CacheHints {
     /// One page of a list as a result.
-    pub(crate) fn page(
-        self,
-        member: &str,
-        list: Json,
-        era: Era,
-        next: Option<&str>,
-        missing: &[MissingServer],
-    ) -> ListPage {
+    pub(crate) fn page(self, era: Era, content: PageContent<'_>) -> ListPage {
+        let PageContent { member, entries, next, missing } = content;
         let mut result = Object::new();
         if era == Era::Modern {
             result.set(member::RESULT_TYPE, Json::string("complete"));
         }
-        result.set(member, list);
+        result.set(member, entries);
         if let Some(next) = next {
             result.set(member::NEXT_CURSOR, Json::string(next));
         }

@@ -86,8 +86,8 @@ impl RequestMeta {
     /// A short digest of the client's name and version, to distinguish clients.
     fn client_digest(&self) -> u64 {
         let text = |key| Some(self.info.as_ref()?.get(key)?.text()?.into_owned());
-        let said = format!("{:?} {:?}", text("name"), text("version"));
-        let digest: [u8; 32] = Sha256::digest(said.as_bytes()).into();
+        let client = format!("{:?} {:?}", text("name"), text("version"));
+        let digest: [u8; 32] = Sha256::digest(client.as_bytes()).into();
         digest.iter().take(8).fold(0, |sum, byte| sum << 8 | u64::from(*byte))
     }
 }
@@ -108,7 +108,7 @@ impl Caller {
     pub(crate) fn version(&self) -> &Arc<str> {
         match &self.speaks {
             CallerProtocol::Legacy(session) => &session.version,
-            CallerProtocol::Modern(said) => &said.version,
+            CallerProtocol::Modern(meta) => &meta.version,
         }
     }
 
@@ -124,19 +124,19 @@ impl Caller {
     pub(crate) fn info(&self) -> Option<Arc<ClientInfo>> {
         match &self.speaks {
             CallerProtocol::Legacy(session) => session.info.clone(),
-            CallerProtocol::Modern(said) => {
-                let info = said.info.as_ref()?;
+            CallerProtocol::Modern(meta) => {
+                let info = meta.info.as_ref()?;
                 let text = |key| info.get(key).and_then(|json| json.text().map(Cow::into_owned));
                 Some(Arc::new(ClientInfo { name: text("name")?, version: text("version") }))
             }
         }
     }
 
-    /// The server requests that the client can answer.
+    /// The servers' questions that the client can answer.
     pub(crate) fn abilities(&self) -> ClientCapabilities {
         match &self.speaks {
             CallerProtocol::Legacy(session) => session.abilities,
-            CallerProtocol::Modern(said) => ClientCapabilities::of(&said.capabilities),
+            CallerProtocol::Modern(meta) => ClientCapabilities::of(&meta.capabilities),
         }
     }
 
@@ -158,7 +158,7 @@ impl Caller {
     pub(crate) fn wants_log(&self, level: LogLevel) -> bool {
         match &self.speaks {
             CallerProtocol::Legacy(session) => session.wants_log(level),
-            CallerProtocol::Modern(said) => said.level.is_some_and(|least| level >= least),
+            CallerProtocol::Modern(meta) => meta.level.is_some_and(|least| level >= least),
         }
     }
 
@@ -166,7 +166,7 @@ impl Caller {
     pub(crate) fn hears_logs(&self) -> bool {
         match &self.speaks {
             CallerProtocol::Legacy(_) => true,
-            CallerProtocol::Modern(said) => said.level.is_some(),
+            CallerProtocol::Modern(meta) => meta.level.is_some(),
         }
     }
 
@@ -175,8 +175,8 @@ impl Caller {
     pub(crate) fn takes_vendor_requests(&self) -> bool {
         match &self.speaks {
             CallerProtocol::Legacy(_) => true,
-            CallerProtocol::Modern(said) => {
-                said.capabilities.object().is_some_and(|all| !all.is_empty())
+            CallerProtocol::Modern(meta) => {
+                meta.capabilities.object().is_some_and(|all| !all.is_empty())
             }
         }
     }
@@ -196,12 +196,12 @@ impl Caller {
             CallerProtocol::Legacy(session) => session.owner(),
             // The key does not depend on the HTTP connection, because clients open several connections and close idle
             // ones, nor on how the client spells its capabilities.
-            CallerProtocol::Modern(said) => {
+            CallerProtocol::Modern(meta) => {
                 let (session, abilities) = (&self.session, self.abilities());
-                let (number, client) = (abilities.number(), said.client_digest());
+                let (number, client) = (abilities.number(), meta.client_digest());
                 let (namespace, principal) = (&session.namespace, &session.principal);
                 let clients = format!("{namespace} {principal} {number} {client:016x}").into();
-                let info = said.info.as_ref().filter(|info| info.object().is_some());
+                let info = meta.info.as_ref().filter(|info| info.object().is_some());
                 ConnectionOwner {
                     key: OwnerKey::Sessionless { clients, lease: 0 },
                     capabilities: abilities.capabilities(),

@@ -161,6 +161,7 @@ impl Elicit for Elicitor {
             );
             match asked.await {
                 Some(ClientReply::Result(answer)) => Ok(answer),
+                // No error code says reliably that the user saw the question, so all of them count as not asked.
                 Some(ClientReply::Error(_)) => Err(ElicitError::Unsupported),
                 None => Err(ElicitError::Disconnected),
             }

@@ -57,15 +57,23 @@ pub(crate) struct LegacySession {
     born: Instant,
 }
 
+/// What a legacy client's handshake contains, with its principal.
+#[derive(Debug)]
+pub(crate) struct ClientHandshake {
+    pub(crate) session: Arc<Session>,
+    pub(crate) member: Arc<PrincipalInNamespace>,
+    pub(crate) version: Arc<str>,
+    pub(crate) capabilities: Json,
+    /// `clientInfo`
+    pub(crate) info: Json,
+    /// The gateways that the handshake passed.
+    pub(crate) hops: Option<Hops>,
+}
+
 impl LegacySession {
-    pub(crate) fn new(
-        session: Arc<Session>,
-        member: Arc<PrincipalInNamespace>,
-        version: Arc<str>,
-        capabilities: Json,
-        info_text: Json,
-        hops: Option<Hops>,
-    ) -> Self {
+    pub(crate) fn new(handshake: ClientHandshake) -> Self {
+        let ClientHandshake { session, member, version, capabilities, info: info_text, hops } =
+            handshake;
         let text = |key| info_text.get(key).and_then(|json| json.text().map(Cow::into_owned));
         let info = text("name").map(|name| Arc::new(ClientInfo { name, version: text("version") }));
         Self {
@@ -165,17 +173,17 @@ impl LegacySession {
 
 /// The capabilities that the version allows: elicitation since 2025-06-18, elicitation by URL since 2025-11-25.
 fn abilities(version: &str, capabilities: &Json) -> ClientCapabilities {
-    let said = ClientCapabilities::of(capabilities);
+    let declared = ClientCapabilities::of(capabilities);
     let mut abilities = ClientCapabilities::default();
     for ability in [ClientCapabilities::SAMPLING, ClientCapabilities::ROOTS] {
-        if said.has(ability) {
+        if declared.has(ability) {
             abilities = abilities.and(ability);
         }
     }
-    if version >= "2025-06-18" && said.has(ClientCapabilities::FORMS) {
+    if version >= "2025-06-18" && declared.has(ClientCapabilities::FORMS) {
         abilities = abilities.and(ClientCapabilities::FORMS);
     }
-    if version >= "2025-11-25" && said.has(ClientCapabilities::URLS) {
+    if version >= "2025-11-25" && declared.has(ClientCapabilities::URLS) {
         abilities = abilities.and(ClientCapabilities::URLS);
     }
     abilities

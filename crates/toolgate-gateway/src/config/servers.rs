@@ -22,10 +22,11 @@ pub struct ServerConfig {
     /// Environment variables of the command. It also gets `HOME`, `LOGNAME`, `PATH`, `SHELL`, `TERM` and `USER` of
     /// toolgate, as with the official SDKs.
     pub env: BTreeMap<String, Text>,
-    /// Further variables of toolgate's environment that the command gets, by name.
+    /// Further variables of toolgate's environment that the command gets, by name. `LANG`, `LC_ALL`, `TMPDIR` and `TZ`
+    /// are then passed too.
     pub only_env: Option<Vec<String>>,
-    /// Whether the command gets all of toolgate's environment, except the variables that this file reads for other
-    /// purposes.
+    /// Whether the command gets toolgate's whole environment. Left out are `TOOLGATE_OTLP`, `TOOLGATE_STORE`, and the
+    /// variables that other parts of this file read.
     pub inherit_env: bool,
     /// The folder in which the command starts; default: that of toolgate.
     pub cwd: Option<PathBuf>,
@@ -214,7 +215,8 @@ impl ServerConfig {
         }
     }
 
-    /// A server from the words after `--` on the command line. The command inherits all of toolgate's environment.
+    /// A server from the words after `--` on the command line. The command inherits toolgate's environment, as with
+    /// `inherit_env`.
     /// `None` if there are no words, or if a word is not UTF-8.
     #[must_use]
     pub fn from_words(words: &[OsString]) -> Option<Self> {

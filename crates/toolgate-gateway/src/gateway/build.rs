@@ -135,12 +135,11 @@ impl OpenedRecords {
         name: &str,
         options: &GatewayOptions,
         servers: &HashMap<Arc<str>, Arc<Server>>,
-        has_principals: bool,
         usage: &Arc<Usage>,
     ) -> Result<Namespace, GatewayError> {
         let config = |error: crate::config::ConfigError| GatewayError::Settings(error.to_string());
-        let said = (options.settings)(name).map_err(GatewayError::Settings)?;
-        let at = self.sinks(&said, options).await?;
+        let namespace_settings = (options.settings)(name).map_err(GatewayError::Settings)?;
+        let at = self.sinks(&namespace_settings, options).await?;
         let (seen_tools, parts) = match self.sets.get(at) {
             Some(set) => (set.sinks.seen_tools(), set.parts.clone()),
             None => (None, Parts::default()),
@@ -151,7 +150,7 @@ impl OpenedRecords {
             approvals: approvals(options),
             ..parts
         };
-        let stack = self.stack(at, &said.settings, parts)?;
+        let stack = self.stack(at, &namespace_settings.settings, parts)?;
         let servers: Vec<Arc<Server>> = if options.exclusive.is_some() {
             servers.values().cloned().collect()
         } else {
@@ -159,7 +158,7 @@ impl OpenedRecords {
             names.iter().filter_map(|name| servers.get(name.as_str()).cloned()).collect()
         };
         let style = options.config.style(name).map_err(config)?;
-        let chain = ActiveChain::new(stack, said.settings);
+        let chain = ActiveChain::new(stack, namespace_settings.settings);
         let remembered = ManifestCache::new(options.manifests.clone());
         let owners = remembered.owners(name, options.watch.path());
         let owners = match options.inspects {
@@ -171,7 +170,7 @@ impl OpenedRecords {
             style,
             servers,
             chain,
-            has_principals,
+            has_principals: !options.serve.tokens.is_empty(),
             usage: Arc::clone(usage),
             owners,
             seen_tools,
@@ -180,15 +179,15 @@ impl OpenedRecords {
 
     async fn sinks(
         &mut self,
-        said: &NamespaceSettings,
+        namespace_settings: &NamespaceSettings,
         options: &GatewayOptions,
     ) -> Result<usize, GatewayError> {
         let is_same = |other: &NamespaceSettings| {
-            other.trail == said.trail
-                && other.telemetry == said.telemetry
-                && other.settings.log == said.settings.log
-                && other.settings.redact == said.settings.redact
-                && other.settings.audit.otlp == said.settings.audit.otlp
+            other.trail == namespace_settings.trail
+                && other.telemetry == namespace_settings.telemetry
+                && other.settings.log == namespace_settings.settings.log
+                && other.settings.redact == namespace_settings.settings.redact
+                && other.settings.audit.otlp == namespace_settings.settings.audit.otlp
         };
         if let Some(at) = self.sets.iter().position(|set| is_same(&set.settings)) {
             return Ok(at);
@@ -196,24 +195,24 @@ impl OpenedRecords {
         if options.inspects.is_some() {
             let silent = RecordSinks::silent(
                 options.store.as_deref(),
-                said.trail.as_ref(),
-                said.telemetry.as_ref(),
-                &said.settings,
+                namespace_settings.trail.as_ref(),
+                namespace_settings.telemetry.as_ref(),
+                &namespace_settings.settings,
             );
             let parts = silent.map_err(|error| GatewayError::Settings(error.to_string()))?;
-            let (settings, sinks) = (said.clone(), RecordSinks::default());
+            let (settings, sinks) = (namespace_settings.clone(), RecordSinks::default());
             self.sets.push(RecordSet { settings, sinks, parts });
             return Ok(self.sets.len() - 1);
         }
         let opened = RecordSinks::open(
             options.store.as_deref(),
-            said.trail.as_ref(),
-            said.telemetry.as_ref(),
-            &said.settings,
+            namespace_settings.trail.as_ref(),
+            namespace_settings.telemetry.as_ref(),
+            &namespace_settings.settings,
         );
         let (sinks, parts) =
             opened.await.map_err(|error| GatewayError::Settings(error.to_string()))?;
-        self.sets.push(RecordSet { settings: said.clone(), sinks, parts });
+        self.sets.push(RecordSet { settings: namespace_settings.clone(), sinks, parts });
         Ok(self.sets.len() - 1)
     }
 

@@ -15,7 +15,7 @@ use crate::{
         lists::server_meta,
         snapshot::{ServerListing, Snapshot},
     },
-    clients::legacy_session::LegacySession,
+    clients::legacy_session::{ClientHandshake, LegacySession},
     hops::Hops,
     implementation_info::ourselves,
     usage::PrincipalInNamespace,
@@ -35,9 +35,9 @@ pub(crate) async fn initialize(
     member: Arc<PrincipalInNamespace>,
     hops: Option<Hops>,
 ) -> Result<(Json, LegacySession), String> {
-    let said = ["capabilities", "clientInfo"].into_iter().filter_map(|name| message.member(name));
+    let texts = ["capabilities", "clientInfo"].into_iter().filter_map(|name| message.member(name));
     // The session keeps both as long as it lasts.
-    if said.map(|json| json.len()).sum::<usize>() > MAX_CLIENT_DESCRIPTION {
+    if texts.map(|json| json.len()).sum::<usize>() > MAX_CLIENT_DESCRIPTION {
         return Err(format!(
             "`capabilities` and `clientInfo` are longer than {MAX_CLIENT_DESCRIPTION} bytes together"
         ));
@@ -54,8 +54,8 @@ pub(crate) async fn initialize(
     let is_known = mcp::VERSIONS.contains(&asked.as_ref()) && !mcp::is_modern(&asked);
     let version: Arc<str> = if is_known { asked.as_ref().into() } else { LEGACY.into() };
     let object = |name: &str| {
-        let said = message.member(name).filter(|json| json.kind() == Kind::Object);
-        said.map_or_else(Json::empty_object, |json| json.owned())
+        let value = message.member(name).filter(|json| json.kind() == Kind::Object);
+        value.map_or_else(Json::empty_object, |json| json.owned())
     };
     let mut result = Object::new();
     result.set(member::PROTOCOL_VERSION, Json::string(&version));
@@ -64,14 +64,14 @@ pub(crate) async fn initialize(
     if let Some(instructions) = instructions(&snapshot) {
         result.set("instructions", Json::string(&instructions));
     }
-    let session = LegacySession::new(
-        Arc::new(session),
+    let session = LegacySession::new(ClientHandshake {
+        session: Arc::new(session),
         member,
         version,
-        object("capabilities"),
-        object("clientInfo"),
+        capabilities: object("capabilities"),
+        info: object("clientInfo"),
         hops,
-    );
+    });
     Ok((result.finish(), session))
 }
 
@@ -182,9 +182,9 @@ fn has_tools(snapshot: &Snapshot) -> bool {
 fn joined(snapshot: &Snapshot, name: &str, to: Era) -> Object {
     let mut joined = Object::new();
     for manifest in snapshot.offered.iter().filter_map(|offered| offered.manifest.as_ref()) {
-        let said = manifest.server_info.capabilities.get(name).and_then(|json| json.object());
-        let said = said.filter(|_| manifest.server_info.era == to);
-        for (key, value) in said.iter().flat_map(Object::iter) {
+        let declared = manifest.server_info.capabilities.get(name).and_then(|json| json.object());
+        let declared = declared.filter(|_| manifest.server_info.era == to);
+        for (key, value) in declared.iter().flat_map(Object::iter) {
             if !joined.contains(&key) {
                 joined.set(&key, value);
             }
@@ -195,7 +195,7 @@ fn joined(snapshot: &Snapshot, name: &str, to: Era) -> Object {
 
 /// The servers' instructions for models, with a heading for each server if there are several.
 fn instructions(snapshot: &Snapshot) -> Option<String> {
-    let said: Vec<(&str, Arc<str>)> = snapshot
+    let instructions: Vec<(&str, Arc<str>)> = snapshot
         .offered
         .iter()
         .filter_map(|offered| {
@@ -203,12 +203,12 @@ fn instructions(snapshot: &Snapshot) -> Option<String> {
             Some((&*offered.server.name, manifest.server_info.instructions.clone()?))
         })
         .collect();
-    let mut text = match &*said {
+    let mut text = match &*instructions {
         [] => return None,
         [(_, only)] if snapshot.offered.len() == 1 => only.to_string(),
         several => {
             let parts: Vec<String> =
-                several.iter().map(|(name, said)| format!("# {name}\n{said}")).collect();
+                several.iter().map(|(name, text)| format!("# {name}\n{text}")).collect();
             parts.join("\n\n")
         }
     };

@@ -23,7 +23,7 @@ use super::{
 use crate::{
     catalog::{
         lists::{CacheHints, definition_for},
-        snapshot::{MissingServer, Snapshot},
+        snapshot::{MissingServer, PageContent, Snapshot},
     },
     rpc_error,
     upstream::{manifest::ListName, server::ServerState},
@@ -78,7 +78,8 @@ pub(super) async fn live(gateway: &Gateway, incoming: &IncomingRequest) -> JsonR
         namespace.refresh_live(&current, live, None, cx.cancel()).await;
     }
     let chain = &current.stack.chain;
-    let upstream = UpstreamCall::new(gateway, incoming, chain, live.server(), None, edits);
+    let upstream =
+        UpstreamCall { edits, ..UpstreamCall::new(gateway, incoming, chain, live.server()) };
     let end = LivePage { upstream, chain: &current, live };
     let cursor = incoming.text("cursor");
     match chain.list(&mut cx, Listing { cursor }, &end).await {
@@ -241,7 +242,7 @@ fn page(
         }
     };
     let end = offset.saturating_add(size).min(entries.len());
-    let list = Json::list(entries.get(offset..end).unwrap_or_default());
+    let page = Json::list(entries.get(offset..end).unwrap_or_default());
     let next = (end < entries.len()).then(|| {
         let offset = u32::try_from(end).unwrap_or(u32::MAX);
         gateway.cursors.seal(of, generation, offset, &principal)
@@ -251,8 +252,8 @@ fn page(
     let hints = snapshot.lists.hints;
     let hints = CacheHints { is_public: hints.is_public && !is_narrowed, ..hints };
     let (_, member) = of.method();
-    let page = hints.page(member, list, era, next.as_deref(), missing);
-    JsonRpcResponse::result(incoming.id(), page.0)
+    let content = PageContent { member, entries: page, next: next.as_deref(), missing };
+    JsonRpcResponse::result(incoming.id(), hints.page(era, content).0)
 }
 
 /// The end of the chain for a listing: the tools of the snapshot.
@@ -280,7 +281,7 @@ impl Endpoint for Catalog<'_> {
     }
 }
 
-/// The response for the chain's answer to a request that is neither a call nor a listing.
+/// The response for the chain's response to a request that is neither a call nor a listing.
 pub(super) fn chain_response(incoming: &IncomingRequest, answer: Answer) -> JsonRpcResponse {
     if incoming.cancel.is_cancelled() {
         return JsonRpcResponse::nothing();

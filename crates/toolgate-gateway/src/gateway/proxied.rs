@@ -232,7 +232,8 @@ async fn forward(
     if let Some((member, value)) = member {
         edits.set(member, value);
     }
-    let end = UpstreamCall::new(gateway, incoming, &current.stack.chain, server, name, edits);
+    let chain = &current.stack.chain;
+    let end = UpstreamCall { name, edits, ..UpstreamCall::new(gateway, incoming, chain, server) };
     let method = incoming.message.method();
     if let Some(own) = name.filter(|_| method.starts_with("tasks/")) {
         let task = current.stack.chain.tasks().of(&cx, &server.name, own);

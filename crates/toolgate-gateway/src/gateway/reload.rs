@@ -148,11 +148,11 @@ impl RunningGateway {
         if names(new) != names(old) {
             return Some("a namespace that was added or removed");
         }
-        let said =
+        let servers_and_style =
             |config: &Config, name: &str| (config.servers_of(name).ok(), config.style(name).ok());
         names(old)
             .iter()
-            .any(|name| said(new, name) != said(old, name))
+            .any(|name| servers_and_style(new, name) != servers_and_style(old, name))
             .then_some("another list of servers, `prefix` or `page_size` of a namespace")
     }
 }

@@ -108,7 +108,7 @@ impl JsonRpcResponse {
         }
     }
 
-    /// The response for the chain's reply. Layers write results without `resultType`, which 2026-07-28 requires.
+    /// The response for the chain's outcome. Layers write results without `resultType`, which 2026-07-28 requires.
     fn reply(id: &Id, reply: Reply, era: Era) -> Self {
         match reply {
             Reply::Verbatim(line) => Self::verbatim(line, None),

@@ -206,8 +206,8 @@ fn described(state: &ServerState, server: &str) -> (&'static str, Option<String>
 fn largest_limits(options: &GatewayOptions, names: &[String]) -> Result<Limits, GatewayError> {
     let mut max_bytes = 0;
     for name in names {
-        let said = (options.settings)(name).map_err(GatewayError::Settings)?;
-        max_bytes = max_bytes.max(said.settings.limits.message_bytes);
+        let namespace_settings = (options.settings)(name).map_err(GatewayError::Settings)?;
+        max_bytes = max_bytes.max(namespace_settings.settings.limits.message_bytes);
     }
     Ok(Limits { max_bytes, ..Limits::default() })
 }
@@ -247,7 +247,6 @@ impl RunningGateway {
         let servers = servers(&options, &names, &deps)?;
         let tokens = Tokens::new(&options.serve.tokens)
             .map_err(|error| GatewayError::Settings(error.to_string()))?;
-        let has_principals = !options.serve.tokens.is_empty();
         // A stdio gateway has exactly one client.
         let principals = if options.only.is_some() { 1 } else { options.serve.tokens.len() };
         let share = Share::new(options.serve.per_principal, principals);
@@ -256,8 +255,7 @@ impl RunningGateway {
         let mut opened = OpenedRecords::default();
         let mut namespaces = HashMap::new();
         for name in &names {
-            let namespace =
-                opened.namespace(name, &options, &servers, has_principals, &usage).await?;
+            let namespace = opened.namespace(name, &options, &servers, &usage).await?;
             namespaces.insert(name.as_str().into(), Arc::new(namespace));
         }
         let mut key = [0; 32];

@@ -112,7 +112,7 @@ impl SuspendedCalls {
         let mut waiting = self.lock();
         match waiting.get(id) {
             None => Err(SuspendError(
-                "the state is none that was given out, was used before, or came too late",
+                "the gateway did not issue this state, it was used before, or it has expired",
             )),
             Some(suspended) if suspended.until <= Instant::now() => {
                 waiting.remove(id);

@@ -148,10 +148,11 @@ async fn run(
     mut admitted: AdmittedCall,
 ) -> Outcome {
     let edits = std::mem::take(&mut admitted.edits);
-    let name = Some(target.tool.id().name());
     let end = UpstreamCall {
+        name: Some(target.tool.id().name()),
         header_params: target.header_params,
-        ..UpstreamCall::new(gateway, incoming, chain, target.server, name, edits)
+        edits,
+        ..UpstreamCall::new(gateway, incoming, chain, target.server)
     };
     let outcome = admitted.run(chain, &end).await;
     tasks::with_client_id(gateway, incoming, target.server, outcome)

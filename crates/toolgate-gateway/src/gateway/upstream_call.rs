@@ -88,14 +88,12 @@ enum ExchangeResult {
 }
 
 impl<'a> UpstreamCall<'a> {
-    /// A request to send to a server.
+    /// A request to send to a server, without edits.
     pub(crate) fn new(
         gateway: &'a Gateway,
         incoming: &'a IncomingRequest,
         chain: &'a Chain,
         server: &'a Arc<Server>,
-        name: Option<&'a str>,
-        edits: Edits,
     ) -> Self {
         Self {
             chain,
@@ -104,9 +102,9 @@ impl<'a> UpstreamCall<'a> {
             side: &incoming.side,
             server,
             message: &incoming.message,
-            name,
+            name: None,
             header_params: &[],
-            edits,
+            edits: Edits::default(),
             is_one_of_several: incoming.namespace.servers.len() > 1,
             was_sent: AtomicBool::new(false),
         }
@@ -119,7 +117,7 @@ impl UpstreamCall<'_> {
         if self.server.is_exclusive() { self.caller.era() } else { connection.era() }
     }
 
-    /// Sends the request, answers the server's requests for input, and returns the final reply.
+    /// Sends the request, answers the server's requests for input, and returns the final response.
     pub(crate) fn send<'b>(
         &'b self,
         cx: &'b Context,
@@ -353,7 +351,7 @@ impl UpstreamCall<'_> {
         }
     }
 
-    /// Forwards a server's request to a legacy client and waits for the reply. Meanwhile the server may cancel the
+    /// Forwards a server's request to a legacy client and waits for the answer. Meanwhile the server may cancel the
     /// request, send further ones (they are queued), or respond to the call. That response ends the wait, too, unless the
     /// request may belong to another call of the same client.
     async fn ask_meanwhile(
@@ -465,7 +463,7 @@ pub(crate) fn filter_message(
 }
 
 fn cancelled(executed: Executed) -> Failure {
-    Failure::new(Code::Cancelled, "the client gave the call up").with_executed(executed)
+    Failure::new(Code::Cancelled, "the client cancelled the call").with_executed(executed)
 }
 
 /// The client's error as the response to a server's request.

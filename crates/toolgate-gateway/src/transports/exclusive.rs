@@ -27,7 +27,7 @@ use crate::{
     clients::{
         active_requests::ActiveRequests,
         caller::{self, Caller, CallerProtocol},
-        legacy_session::LegacySession,
+        legacy_session::{ClientHandshake, LegacySession},
         side_channel::SideChannel,
     },
     gateway::{
@@ -143,14 +143,14 @@ impl Client {
             principal,
         };
         let requests: Arc<ActiveRequests> = Arc::default();
-        let unknown = LegacySession::new(
-            Arc::new(session),
-            Arc::clone(&member),
-            "".into(),
-            Json::empty_object(),
-            Json::empty_object(),
-            None,
-        );
+        let unknown = LegacySession::new(ClientHandshake {
+            session: Arc::new(session),
+            member: Arc::clone(&member),
+            version: "".into(),
+            capabilities: Json::empty_object(),
+            info: Json::empty_object(),
+            hops: None,
+        });
         Self {
             gateway,
             namespace,
@@ -327,18 +327,18 @@ impl Client {
         let version = version.as_ref().and_then(Json::text).unwrap_or_default();
         let initialize = self.handshake().initialize.clone();
         let object = |name: &str| {
-            let said = initialize.as_ref().and_then(|message| message.member(name));
-            let said = said.filter(|json| json.kind() == Kind::Object);
-            said.map_or_else(Json::empty_object, |json| json.owned())
+            let value = initialize.as_ref().and_then(|message| message.member(name));
+            let value = value.filter(|json| json.kind() == Kind::Object);
+            value.map_or_else(Json::empty_object, |json| json.owned())
         };
-        let session = LegacySession::new(
-            Arc::clone(&self.session.load().session),
-            Arc::clone(&self.member),
-            version.as_ref().into(),
-            object("capabilities"),
-            object("clientInfo"),
-            None,
-        );
+        let session = LegacySession::new(ClientHandshake {
+            session: Arc::clone(&self.session.load().session),
+            member: Arc::clone(&self.member),
+            version: version.as_ref().into(),
+            capabilities: object("capabilities"),
+            info: object("clientInfo"),
+            hops: None,
+        });
         let session = Arc::new(session);
         if tells_changes(answer) {
             // The client is notified too when a changed config changes the tools that it sees.
@@ -552,7 +552,7 @@ impl LineService for ExclusiveService {
         self.0.namespace.message_limits()
     }
 
-    /// The gateway itself refuses calls beyond `limits.in_flight`, and records the refusals. This bound covers the
+    /// The gateway itself refuses calls beyond `limits.in_flight`, and records the refusals. This limit covers the
     /// requests that `limits.in_flight` does not count.
     fn max_in_flight(&self) -> usize {
         self.0.namespace.max_in_flight().saturating_mul(2).max(MIN_IN_FLIGHT)

@@ -194,7 +194,7 @@ impl LineClient {
             if let Some(session) = self.session() {
                 return Ok(CallerProtocol::Legacy(session));
             }
-            let why = "say `initialize` first, or say in `_meta` which version you speak";
+            let why = "send `initialize` first, or name your protocol version in `_meta`";
             return Err(refused(why.to_owned()));
         }
         let meta = message.member("_meta");
@@ -213,7 +213,7 @@ impl LineService for LineClient {
         self.namespace.message_limits()
     }
 
-    /// The gateway itself refuses calls beyond `limits.in_flight`, and records the refusals. This bound covers the
+    /// The gateway itself refuses calls beyond `limits.in_flight`, and records the refusals. This limit covers the
     /// requests that `limits.in_flight` does not count.
     fn max_in_flight(&self) -> usize {
         self.namespace.max_in_flight().saturating_mul(2).max(MIN_IN_FLIGHT)

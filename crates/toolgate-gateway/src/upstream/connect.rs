@@ -273,7 +273,7 @@ impl<'a> Attempt<'a> {
             http.end_session().await;
             return Box::pin(self.with_unknown_era().reach()).await;
         }
-        // Each request is a POST of its own: the one that was given up does not block the next.
+        // Each request is a POST of its own: a cancelled one does not block the next.
         if let Err(HandshakeError::Silent(_)) = opened {
             for protocol in [Protocol::Legacy, Protocol::Modern] {
                 let params = self.with_protocol(protocol).handshake_params();

@@ -34,7 +34,7 @@ const STREAM_OVERLAP: Duration = Duration::from_millis(500);
 /// How long a server may take to accept the end of a session.
 const END_SESSION_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// The bounds of the interval between two requests for the lists of a server that reports changes.
+/// The limits of the interval between two requests for the lists of a server that reports changes.
 const MIN_REFRESH_INTERVAL: Duration = Duration::from_millis(100);
 const MAX_REFRESH_INTERVAL: Duration = Duration::from_secs(5);
 
@@ -141,7 +141,8 @@ pub(super) fn connection_opened(
         let is_stream = connection.era() == Era::Legacy
             && matches!(connection.transport(), UpstreamTransport::Http(_));
         if is_stream && !server.is_per_session() {
-            // The gateway reads the notifications while it lists: requests of clients do not wait for the lists.
+            // Listing and reading run concurrently, because legacy HTTP servers send notifications on a separate
+            // stream; requests of clients do not wait for the listing.
             let listing = async {
                 Box::pin(list_all(&server, &connection)).await;
                 restore_log_level(&server, &connection).await;

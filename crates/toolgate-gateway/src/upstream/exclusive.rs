@@ -38,7 +38,7 @@ impl ExclusiveProcess {
     }
 }
 
-/// Also ends a process whose start was given up.
+/// Also ends a process whose start was cancelled.
 impl Drop for ExclusiveProcess {
     fn drop(&mut self) {
         self.life.stop.cancel();

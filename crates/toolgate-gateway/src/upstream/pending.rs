@@ -48,11 +48,11 @@ pub(super) struct PendingRequests {
 #[derive(Debug, Default)]
 struct Table {
     waiting: HashMap<Id, PendingRequest>,
-    /// Client-chosen ids of requests that were given up.
+    /// Client-chosen ids of cancelled requests.
     given_up: VecDeque<Id>,
 }
 
-/// The bound of the first id: ids stay exact integers in JavaScript, which has 53 bits for them.
+/// The limit of the first id: ids stay exact integers in JavaScript, which has 53 bits for them.
 const MAX_FIRST_ID: u64 = 1 << 52;
 
 impl Default for PendingRequests {
@@ -295,11 +295,11 @@ pub(super) fn with_token(message: &Message, token: Json) -> Option<Message> {
     Message::parse(line, &toolgate_wire::Limits::default()).ok()
 }
 
-/// `notifications/cancelled` for a request that the gateway gives up.
+/// `notifications/cancelled` for a request that the gateway cancels.
 pub(super) fn cancellation(id: &Id) -> bytes::Bytes {
     let mut params = Object::new();
     params.set("requestId", id.as_json().clone());
-    params.set("reason", Json::string("toolgate gave the call up"));
+    params.set("reason", Json::string("toolgate cancelled the call"));
     notification(method::NOTIFICATIONS_CANCELLED, Some(&params.finish()))
 }
 

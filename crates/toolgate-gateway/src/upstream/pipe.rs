@@ -237,7 +237,7 @@ impl Pipe {
                 match self.pending.finish(&id, PendingOutcome::Response(message)) {
                     Lookup::Delivered => {}
                     Lookup::Late => {
-                        tracing::debug!(%id, "an answer came after its request was given up");
+                        tracing::debug!(%id, "a response came after its request was cancelled");
                     }
                     Lookup::Unknown => {
                         tracing::warn!(server = %self.server, %id, "the server answers an id of no request; dropped");

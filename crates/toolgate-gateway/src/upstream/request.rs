@@ -27,7 +27,7 @@ pub(crate) enum UpstreamEvent {
 pub(crate) struct Interest {
     /// The token under which the client follows progress.
     pub(crate) token: Option<Json>,
-    /// Which requests of the server the client can answer.
+    /// Which questions of the server the client can answer.
     pub(crate) capabilities: ClientCapabilities,
     /// Whether the client accepts log messages.
     pub(crate) logs: bool,
@@ -59,7 +59,7 @@ impl Interest {
         self.token.is_some() || !self.capabilities.is_empty() || self.logs || self.vendor
     }
 
-    /// Whether the client can answer this request of the server.
+    /// Whether the client can answer this question of the server.
     pub(crate) fn can_answer(&self, method: &str, params: Option<&Json>) -> bool {
         if is_vendor(method) { self.vendor } else { self.capabilities.can_answer(method, params) }
     }

@@ -464,7 +464,8 @@ impl Server {
         }
     }
 
-    /// Waits until the server is ready or has failed in this run, whatever the cached manifest says.
+    /// Waits until this process has tried the server once: it is ready, failed or stopped. The manifest cached by an
+    /// earlier process does not count.
     pub(crate) async fn wait_for_state(&self) {
         let mut states = self.state.subscribe();
         let is_known =

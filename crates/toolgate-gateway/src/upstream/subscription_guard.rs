@@ -95,7 +95,7 @@ fn counts(server: &Server, is_on_legacy: bool) -> &SubscriptionCounts {
     if is_on_legacy { &all.legacy } else { &all.shared }
 }
 
-/// The answer of a server of 2026-07-28 that has no subscriptions.
+/// The response of a server of 2026-07-28 that has no subscriptions.
 fn refusal() -> Failure {
     let message = format!("Method not found: `{}`", method::SUBSCRIPTIONS_LISTEN);
     Failure::rejected(RpcError { code: code::METHOD_NOT_FOUND, message, data: None })

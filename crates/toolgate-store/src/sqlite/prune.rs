@@ -43,7 +43,7 @@ pub(super) async fn prune(writer: &Writer, retention: &Retention) -> Result<Prun
     Ok(pruned)
 }
 
-/// Removes the records that `which` selects below the bound.
+/// Removes the records that `which` selects below the limit.
 async fn all(writer: &Writer, which: &'static str, bound: i64) -> Result<u64, sqlx::Error> {
     let mut removed = 0;
     loop {

@@ -123,8 +123,8 @@ impl CommandGuard {
                     Failure::new(Code::Refused, message).suggest("Press Enter or C-c first.")
                 );
             }
-            let said = self.judge(&typed).await.findings;
-            let reader = self.reader(&typed, &said).await;
+            let found = self.judge(&typed).await.findings;
+            let reader = self.reader(&typed, &found).await;
             if reader == Reader::Screen
                 && let Some((_, line)) = after.last_mut()
             {
@@ -132,7 +132,7 @@ impl CommandGuard {
                 line.clear();
             }
             let edited = keys::of_entered(&typed.text).edited;
-            findings.extend(said.into_iter().filter(|found| reader.reports(found.class, edited)));
+            findings.extend(found.into_iter().filter(|one| reader.reports(one.class, edited)));
         }
         Ok((findings, after))
     }
@@ -160,10 +160,10 @@ impl CommandGuard {
     }
 
     /// The kind of program that reads the text. tmux is asked only if a finding depends on it.
-    async fn reader(&self, typed: &TypedText, said: &[Finding]) -> Reader {
+    async fn reader(&self, typed: &TypedText, found: &[Finding]) -> Reader {
         let unclear = |found: &Finding| matches!(found.class, Class::Unparsed | Class::History);
         if typed.lands != LineState::Appended
-            || !(said.iter().any(unclear) || typed.text.contains(keys::is_editing_key))
+            || !(found.iter().any(unclear) || typed.text.contains(keys::is_editing_key))
         {
             return Reader::Shell;
         }
@@ -271,7 +271,7 @@ impl Precondition for CommandGuard {
             let pending = self.shared.as_ref().map_or(&nothing, |shared| &shared.pending);
             let mut lines = pending.lines().await;
             let (findings, after) = match self.look(typed, &lines).await {
-                Ok(said) => said,
+                Ok(output) => output,
                 Err(failure) => return Verdict::Deny(failure.by(NAME, rule(Class::Unparsed))),
             };
             let verdict = self.verdict(&findings);

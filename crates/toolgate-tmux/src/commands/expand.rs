@@ -34,7 +34,7 @@ impl Judge<'_> {
     /// Expands a word to one text, as in assignments and here-documents.
     pub(super) fn value(&mut self, word: &Word) -> VariableValue {
         let mut fields = vec![WordField::default()];
-        self.pieces(&word.0, &mut fields, false);
+        self.pieces(&word.0, &mut fields, Splitting::Off);
         let fetched = fields.iter().any(|field| field.fetched);
         let text = fields.iter().flat_map(|field| field.chars.iter().map(|(c, _)| *c)).collect();
         VariableValue { text, fetched }
@@ -42,32 +42,34 @@ impl Judge<'_> {
 
     fn expand(&mut self, word: &Word) -> Vec<Arg> {
         let mut fields = vec![WordField::default()];
-        self.pieces(&word.0, &mut fields, true);
+        self.pieces(&word.0, &mut fields, Splitting::Unquoted);
         let fields = fields.into_iter().filter(WordField::is_there);
         fields.flat_map(finish).collect()
     }
 
-    fn pieces(&mut self, pieces: &[Piece], fields: &mut Vec<WordField>, splits: bool) {
+    fn pieces(&mut self, pieces: &[Piece], fields: &mut Vec<WordField>, splitting: Splitting) {
         for piece in pieces {
             match piece {
-                Piece::Text { text, quoted } => add(fields, text, *quoted, false),
-                Piece::Home => add(fields, &HOME.to_string(), true, false),
+                Piece::Text { text, quoted } => {
+                    add(fields, text, Quoting::of(*quoted), Splitting::Off);
+                }
+                Piece::Home => add(fields, &HOME.to_string(), Quoting::Quoted, Splitting::Off),
                 Piece::Variable { name, or, quoted } => {
                     let value = self.variable(name, or.as_ref());
                     mark(fields, value.fetched);
-                    add(fields, &value.text, *quoted, splits && !quoted);
+                    add(fields, &value.text, Quoting::of(*quoted), splitting);
                 }
                 Piece::Command { script, quoted } => {
                     let output = self.nested(script);
                     mark(fields, output.fetched);
                     let text = output.text.map(|text| text.trim_end_matches('\n').to_owned());
                     let text = text.unwrap_or_else(|| UNKNOWN.to_string());
-                    add(fields, &text, *quoted, splits && !quoted);
+                    add(fields, &text, Quoting::of(*quoted), splitting);
                 }
                 Piece::Process { script, reads } => {
                     let output = self.process(script, *reads);
                     mark(fields, output.fetched);
-                    add(fields, "/dev/fd/63", true, false);
+                    add(fields, "/dev/fd/63", Quoting::Quoted, Splitting::Off);
                     if let Some(field) = fields.last_mut() {
                         field.content = output.text.map(Into::into);
                     }
@@ -75,7 +77,7 @@ impl Judge<'_> {
                 Piece::Unknown(inner) => {
                     // Judges what runs inside of it.
                     self.value(inner);
-                    add(fields, &UNKNOWN.to_string(), true, false);
+                    add(fields, &UNKNOWN.to_string(), Quoting::Quoted, Splitting::Off);
                 }
             }
         }
@@ -109,7 +111,28 @@ fn mark(fields: &mut [WordField], fetched: bool) {
     }
 }
 
-fn add(fields: &mut Vec<WordField>, text: &str, quoted: bool, splits: bool) {
+/// Whether unquoted text is split into words at white space, as the shell splits the values of variables.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Splitting {
+    Unquoted,
+    Off,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Quoting {
+    Quoted,
+    Unquoted,
+}
+
+impl Quoting {
+    fn of(quoted: bool) -> Self {
+        if quoted { Self::Quoted } else { Self::Unquoted }
+    }
+}
+
+fn add(fields: &mut Vec<WordField>, text: &str, quoting: Quoting, splitting: Splitting) {
+    let quoted = quoting == Quoting::Quoted;
+    let splits = splitting == Splitting::Unquoted && !quoted;
     for c in text.chars() {
         if splits && c.is_whitespace() {
             if fields.last().is_some_and(WordField::is_there) {

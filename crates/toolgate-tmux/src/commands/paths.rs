@@ -87,10 +87,13 @@ impl Judge<'_> {
             }
             None => (arg.text.as_str(), false),
         };
-        let (text, all, below) =
-            if arg.globs { split_wildcard(text, below) } else { (text.to_owned(), false, below) };
+        let (text, mut extent) =
+            if arg.globs { split_wildcard(text) } else { (text.to_owned(), PathExtent::Itself) };
+        if below && extent == PathExtent::Itself {
+            extent = PathExtent::Below;
+        }
         let Some(path) = self.full(&text) else { return PathLocation::Unknown };
-        self.compare(&path, all, below)
+        self.compare(&path, extent)
     }
 
     /// Describes a path outside of the roots for a message, with the roots.
@@ -119,15 +122,15 @@ impl Judge<'_> {
         first.is_some_and(|name| !name.as_os_str().to_string_lossy().starts_with('.'))
     }
 
-    /// Compares a path with the roots. `all`: everything in the folder; `below`: something in it.
-    fn compare(&self, path: &Path, all: bool, below: bool) -> PathLocation {
+    /// Compares a path with the roots.
+    fn compare(&self, path: &Path, extent: PathExtent) -> PathLocation {
         let folder = self.place.folder.clone().unwrap_or_else(|| UNKNOWN_FOLDER.into());
         let own = may_be_root(&folder, &self.place.home()).then_some(folder);
         let mut whole = false;
         for root in self.place.roots.iter().chain(own.as_ref()) {
             if path == root {
                 whole = true;
-                if below && !all {
+                if extent == PathExtent::Below {
                     return PathLocation::Inside;
                 }
             } else if path.starts_with(root) {
@@ -138,9 +141,9 @@ impl Judge<'_> {
         let home = self.place.home();
         let is_home = path.starts_with(&home) || home.starts_with(path);
         let temporary = !is_home
-            && TEMPORARY
-                .iter()
-                .any(|root| path.starts_with(root) && (path != Path::new(root) || (below && !all)));
+            && TEMPORARY.iter().any(|root| {
+                path.starts_with(root) && (path != Path::new(root) || extent == PathExtent::Below)
+            });
         match (whole, temporary) {
             (true, _) => PathLocation::Whole,
             (false, true) => PathLocation::Inside,
@@ -154,8 +157,19 @@ fn may_be_root(folder: &Path, home: &Path) -> bool {
     !home.starts_with(folder) && folder.components().count() > 2
 }
 
-/// The folder that a wildcard is in, and whether it matches everything there.
-fn split_wildcard(text: &str, below: bool) -> (String, bool, bool) {
+/// What an argument means beside the path that it names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum PathExtent {
+    /// The file or folder itself.
+    Itself,
+    /// Everything in the folder.
+    All,
+    /// Something in the folder.
+    Below,
+}
+
+/// The folder that a wildcard is in, and what the wildcard matches there.
+fn split_wildcard(text: &str) -> (String, PathExtent) {
     let mut before: Vec<&str> = Vec::new();
     let mut parts = text.split('/');
     while let Some(part) = parts.next() {
@@ -169,9 +183,9 @@ fn split_wildcard(text: &str, below: bool) -> (String, bool, bool) {
                 (true, false) => ".".to_owned(),
                 _ => folder,
             };
-            return (folder, all, true);
+            return (folder, if all { PathExtent::All } else { PathExtent::Below });
         }
         before.push(part);
     }
-    (text.to_owned(), false, below)
+    (text.to_owned(), PathExtent::Itself)
 }

@@ -116,7 +116,7 @@ const LANGUAGES: &[&str] = &[
 /// What reads the keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reader {
-    /// A shell, or a program that may contain one, or that leaves its input to the shell behind it.
+    /// A shell, or a program that may start one or may leave its input to the shell that started it.
     Shell,
     /// A program that reads lines of another language.
     Language,

@@ -290,8 +290,8 @@ impl Reader {
         };
         if text != first.mark.as_bytes() {
             if failed && first.error.is_none() {
-                let said = String::from_utf8_lossy(&text).into_owned();
-                first.error = Some(TmuxError::Refused(said));
+                let message = String::from_utf8_lossy(&text).into_owned();
+                first.error = Some(TmuxError::Refused(message));
             }
             first.blocks.push(text);
             return;

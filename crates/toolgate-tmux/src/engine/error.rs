@@ -45,15 +45,15 @@ impl TmuxError {
     /// Whether tmux refused with a message that contains these words.
     #[must_use]
     pub fn says(&self, words: &str) -> bool {
-        matches!(self, Self::Refused(said) if said.contains(words))
+        matches!(self, Self::Refused(message) if message.contains(words))
     }
 
     /// The failure, with this suggestion if tmux refused with any of these messages.
     #[must_use]
     pub fn hinted(self, words: &[&str], next: &'static str) -> Failure {
-        let said = words.iter().any(|words| self.says(words));
+        let has_words = words.iter().any(|words| self.says(words));
         let failure = Failure::from(self);
-        if said { failure.with_executed(Executed::No).suggest(next) } else { failure }
+        if has_words { failure.with_executed(Executed::No).suggest(next) } else { failure }
     }
 }
 
@@ -61,8 +61,9 @@ impl From<TmuxError> for Failure {
     fn from(error: TmuxError) -> Self {
         let message = error.to_string();
         match error {
-            TmuxError::Refused(said) => missing(&said)
-                .unwrap_or_else(|| Self::tool("LibTmuxException", format!("tmux error: {said}"))),
+            TmuxError::Refused(message) => missing(&message).unwrap_or_else(|| {
+                Self::tool("LibTmuxException", format!("tmux error: {message}"))
+            }),
             TmuxError::NoServer => Self::tool("TmuxServerNotRunning", message).suggest(
                 "Call list_servers for the servers that run, or create_session to start one.",
             ),
@@ -91,8 +92,8 @@ impl From<TmuxError> for Failure {
 }
 
 /// The failure for a missing target: tmux has several messages for that.
-fn missing(said: &str) -> Option<Failure> {
-    if said == "no current target" {
+fn missing(message: &str) -> Option<Failure> {
+    if message == "no current target" {
         // tmux looks for a session first, whatever the target is.
         let message = "The tmux server has no session";
         return Some(Failure::tool("SessionNotFound", message).suggest("Call create_session."));
@@ -106,7 +107,7 @@ fn missing(said: &str) -> Option<Failure> {
         ("no such window: ", not_found::window),
         ("no such session: ", not_found::session),
     ];
-    kinds.iter().find_map(|(words, failure)| Some(failure(said.strip_prefix(words)?)))
+    kinds.iter().find_map(|(words, failure)| Some(failure(message.strip_prefix(words)?)))
 }
 
 /// The failures for targets that do not exist.

@@ -84,12 +84,12 @@ impl Program {
         if output.status.success() {
             return Ok(output.stdout);
         }
-        let said = String::from_utf8_lossy(&output.stderr).trim_end().to_owned();
+        let message = String::from_utf8_lossy(&output.stderr).trim_end().to_owned();
         let down = ["no server running", "error connecting", "server exited", "lost server"];
-        Err(if down.iter().any(|words| said.contains(words)) {
+        Err(if down.iter().any(|words| message.contains(words)) {
             TmuxError::NoServer
         } else {
-            TmuxError::Refused(said)
+            TmuxError::Refused(message)
         })
     }
 }

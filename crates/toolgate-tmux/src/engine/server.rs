@@ -130,8 +130,8 @@ impl Server {
     /// Which server answers now, also if it has no session.
     async fn current_identity(&self) -> Result<Identity, TmuxError> {
         let ask = Command::new("display-message").flag("-p").argument(Identity::FORMAT);
-        let said = self.ask(Batch::read([ask])).await?;
-        Identity::parse(&said).ok_or(TmuxError::Garbled("it does not say who it is"))
+        let output = self.ask(Batch::read([ask])).await?;
+        Identity::parse(&output).ok_or(TmuxError::Garbled("it does not say who it is"))
     }
 
     /// Lists sessions, windows, panes or clients with these fields, in one round trip. Each is listed once.

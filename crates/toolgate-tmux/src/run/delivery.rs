@@ -17,7 +17,8 @@ use crate::engine::{Batch, Command, PaneLock, Server, TmuxError, Wake, Watch};
 
 /// How long a shell at its prompt may take to run the loader.
 const LOADER_TIMEOUT: Duration = Duration::from_secs(5);
-/// How long a loader that was late is awaited, so that it can be removed from the screen.
+/// After `LOADER_TIMEOUT` the call fails. The task then waits this long for the shell to run the loader (see `shell`), and
+/// removes the loader's line from the screen.
 const LATE_LOADER_TIMEOUT: Duration = Duration::from_mins(10);
 /// How often the pane is checked for a prompt on which text can be restored.
 const PROMPT_CHECK_INTERVAL: Duration = Duration::from_millis(50);

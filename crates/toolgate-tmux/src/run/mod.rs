@@ -66,7 +66,8 @@ pub(crate) struct RunOutcome {
     pub(crate) text: CommandOutput,
 }
 
-/// Runs a command. It continues in the pane after the deadline, and if the caller is cancelled.
+/// Runs a command and returns at the deadline at the latest. The command itself continues in the pane after the deadline,
+/// and when the returned future is dropped.
 pub(crate) async fn run(server: Arc<Server>, request: RunRequest) -> Result<RunOutcome, Failure> {
     let deadline = Instant::now() + request.timeout;
     let pane_lock = lock(&server, &request.pane)?;

@@ -58,9 +58,9 @@ fn checked(name: &str) -> Result<(), Failure> {
 /// The failure for a tmux error about a buffer, with libtmux-mcp's message.
 fn about(what: &str, name: &str, error: TmuxError) -> Failure {
     match error {
-        TmuxError::Refused(said) if said.contains("buffer") => {
-            let said = said.replacen("no buffer", "unknown buffer:", 1);
-            Failure::tool("BufferNotFound", format!("{what} failed for '{name}': {said}"))
+        TmuxError::Refused(message) if message.contains("buffer") => {
+            let message = message.replacen("no buffer", "unknown buffer:", 1);
+            Failure::tool("BufferNotFound", format!("{what} failed for '{name}': {message}"))
                 .suggest("Call load_buffer again: it was deleted, or tmux was started anew.")
         }
         error => error.into(),

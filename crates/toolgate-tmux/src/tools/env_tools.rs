@@ -63,8 +63,8 @@ async fn show_environment(
     // As shell text, in which a value with a newline cannot be mistaken for two variables.
     let show = Command::new("show-environment").flag("-s");
     let (server, show) = scoped(&cx, &args, show).await?;
-    let said = server.ask(Batch::read([show])).await?;
-    let mut variables = read(&said).ok_or(TmuxError::Garbled("its variables"))?;
+    let output = server.ask(Batch::read([show])).await?;
+    let mut variables = read(&output).ok_or(TmuxError::Garbled("its variables"))?;
     for (name, value) in &mut variables {
         if let TextOrTrue::Text(text) = value {
             // With the name: masking needs it for values as that of AWS_SECRET_ACCESS_KEY.
@@ -76,9 +76,9 @@ async fn show_environment(
 }
 
 /// Reads `NAME="value"; export NAME;` and `unset NAME;`.
-fn read(said: &str) -> Option<BTreeMap<String, TextOrTrue>> {
+fn read(output: &str) -> Option<BTreeMap<String, TextOrTrue>> {
     let mut all = BTreeMap::new();
-    let mut rest = said.trim_start_matches('\n');
+    let mut rest = output.trim_start_matches('\n');
     while !rest.is_empty() {
         let removed = rest.strip_prefix("unset ").and_then(|rest| rest.split_once(';'));
         if let Some((name, after)) = removed.filter(|(name, _)| !name.contains(['=', '\n'])) {
@@ -149,7 +149,7 @@ mod tests {
 
     #[test]
     fn variables_are_read_exactly() {
-        let said = "A=\"x\nB=y\\\"\\$\\`\\\\\"; export A;\nunset DISPLAY;\nC=\"\"; export C;\nD=\"unset X;\"; export D;";
+        let output = "A=\"x\nB=y\\\"\\$\\`\\\\\"; export A;\nunset DISPLAY;\nC=\"\"; export C;\nD=\"unset X;\"; export D;";
         let text = |text: &str| TextOrTrue::Text(text.to_owned());
         let expected = [
             ("-DISPLAY", TextOrTrue::True(true)),
@@ -158,7 +158,7 @@ mod tests {
             ("D", text("unset X;")),
         ];
         let expected = expected.map(|(name, value)| (name.to_owned(), value));
-        assert_eq!(read(said), Some(BTreeMap::from(expected)));
+        assert_eq!(read(output), Some(BTreeMap::from(expected)));
         assert_eq!(read(""), Some(BTreeMap::new()));
         assert_eq!(read("A=\"x"), None);
     }

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use tokio::time::{Instant, timeout_at};
 use toolgate::Failure;
 
-use super::{batch::OnError, pane_io::keystrokes};
+use super::{batch::OnError, pane_io::Keystrokes};
 use crate::{
     call::ToolContext,
     engine::Server,
@@ -128,8 +128,9 @@ async fn typed(
     };
     let pane = pane_id.insert(target::pane(server, wanted).await?);
     cx.guard().check_typing(server, pane).await?;
-    let KeysOperation { keys, enter, literal, suppress_history, .. } = operation;
-    server.run(keystrokes(pane, keys, *enter, *literal, *suppress_history)).await?;
+    let &KeysOperation { ref keys, enter, literal, suppress_history, .. } = operation;
+    let keystrokes = Keystrokes { keys, enter, literal, suppress_history };
+    server.run(keystrokes.commands(pane)).await?;
     Ok(())
 }
 

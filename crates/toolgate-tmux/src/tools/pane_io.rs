@@ -119,24 +119,29 @@ async fn send_keys(cx: ToolContext, args: SendKeys) -> Result<String, Failure> {
     let (server, pane) = args.pane.find(&cx).await?;
     cx.guard().check_typing(&server, &pane).await?;
     let SendKeys { keys, enter, literal, suppress_history, .. } = args;
-    server.run(keystrokes(&pane, &keys, enter, literal, suppress_history)).await?;
+    let keystrokes = Keystrokes { keys: &keys, enter, literal, suppress_history };
+    server.run(keystrokes.commands(&pane)).await?;
     Ok(format!("Keys sent to pane {pane}"))
 }
 
-/// The commands that type into a pane.
-pub(super) fn keystrokes(
-    pane: &str,
-    keys: &str,
-    enter: bool,
-    literal: bool,
-    suppress_history: bool,
-) -> Batch {
-    let space = if suppress_history { " " } else { "" };
-    let to_pane = || Command::new("send-keys").target(pane);
-    let mut commands =
-        vec![to_pane().flag_if(literal, "-l").end().argument(format!("{space}{keys}"))];
-    if enter {
-        commands.push(to_pane().argument("Enter"));
+/// Text or keys to type; the fields are those of `send_keys`.
+pub(super) struct Keystrokes<'a> {
+    pub(super) keys: &'a str,
+    pub(super) enter: bool,
+    pub(super) literal: bool,
+    pub(super) suppress_history: bool,
+}
+
+impl Keystrokes<'_> {
+    /// The commands that type into a pane.
+    pub(super) fn commands(&self, pane: &str) -> Batch {
+        let space = if self.suppress_history { " " } else { "" };
+        let to_pane = || Command::new("send-keys").target(pane);
+        let text = format!("{space}{}", self.keys);
+        let mut commands = vec![to_pane().flag_if(self.literal, "-l").end().argument(text)];
+        if self.enter {
+            commands.push(to_pane().argument("Enter"));
+        }
+        Batch::write(commands)
     }
-    Batch::write(commands)
 }

@@ -119,8 +119,8 @@ async fn info(server: &Server) -> Result<TmuxServerInfo, TmuxServerInfo> {
         version: None,
     };
     let who = Command::new("display-message").flag("-p").argument(Identity::FORMAT);
-    let said = server.ask(Batch::read([who])).await.map_err(|_| down())?;
-    let identity = Identity::parse(&said).ok_or_else(down)?;
+    let output = server.ask(Batch::read([who])).await.map_err(|_| down())?;
+    let identity = Identity::parse(&output).ok_or_else(down)?;
     let sessions = server.list(ListTarget::Sessions, &["session_id"]).await;
     Ok(TmuxServerInfo {
         is_alive: true,

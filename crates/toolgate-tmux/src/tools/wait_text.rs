@@ -96,6 +96,15 @@ struct WaitPatterns {
     stop: Vec<Regex>,
 }
 
+/// Why a wait ends.
+struct WaitEnd<'a> {
+    outcome: WaitOutcome,
+    /// The index of the pattern that matched.
+    index: Option<usize>,
+    /// The lines that matched.
+    hits: Vec<&'a str>,
+}
+
 impl WaitPatterns {
     fn new(args: &Args) -> Result<Self, Failure> {
         if args.timeout.is_nan() || args.timeout <= 0.0 {
@@ -117,15 +126,16 @@ impl WaitPatterns {
     }
 
     /// Whether the new lines end the wait, and how. A failure wins over a success in the same lines.
-    fn end<'a>(&self, lines: &[&'a str]) -> Option<(WaitOutcome, Option<usize>, Vec<&'a str>)> {
+    fn end<'a>(&self, lines: &[&'a str]) -> Option<WaitEnd<'a>> {
         if let Some((index, hits)) = first(&self.stop, lines) {
-            return Some((WaitOutcome::Stopped, Some(index), hits));
+            return Some(WaitEnd { outcome: WaitOutcome::Stopped, index: Some(index), hits });
         }
         if let Some((index, hits)) = first(&self.patterns, lines) {
-            return Some((WaitOutcome::Matched, Some(index), hits));
+            return Some(WaitEnd { outcome: WaitOutcome::Matched, index: Some(index), hits });
         }
         let any = self.patterns.is_empty() && !lines.is_empty();
-        any.then(|| (WaitOutcome::AnyOutput, None, lines.to_vec()))
+        let outcome = WaitOutcome::AnyOutput;
+        any.then(|| WaitEnd { outcome, index: None, hits: lines.to_vec() })
     }
 }
 
@@ -145,9 +155,9 @@ async fn wait_for_text(cx: ToolContext, args: Args) -> Result<Model<WaitForText>
             PaneUpdate::Lines(lines, look) => {
                 let lines = cx.shown_lines(lines);
                 let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
-                if let Some((how, which, matched)) = wanted.end(&lines) {
-                    (outcome, index) = (how, which);
-                    hits = matched.iter().map(|line| (*line).to_owned()).collect();
+                if let Some(end) = wanted.end(&lines) {
+                    (outcome, index) = (end.outcome, end.index);
+                    hits = end.hits.iter().map(|line| (*line).to_owned()).collect();
                     break look;
                 }
             }

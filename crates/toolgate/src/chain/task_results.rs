@@ -18,7 +18,7 @@ use crate::{
     tool::{TierRules, Tool},
 };
 
-/// The answer to a request about a task, after the layers have changed the result in it.
+/// The response to a request about a task, after the layers have changed the result in it.
 pub(super) async fn finish(
     chain: &Chain,
     cx: &mut Context,

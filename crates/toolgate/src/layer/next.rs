@@ -81,8 +81,8 @@ impl<'a> Next<'a> {
         }
     }
 
-    /// The rest of the chain as something that can be run again: only for a call that does no more
-    /// when it runs twice, a readonly one. Any other gets its `Next` back.
+    /// Returns a [`Replay`], which can run the rest of the chain several times, if running the call twice has the same
+    /// effect as running it once: the call of a readonly tool. Otherwise returns this `Next`.
     pub fn replayable(self, call: &Call) -> Result<Replay<'a>, Self> {
         if call.is_replayable() {
             Ok(Replay { layers: self.layers, end: self.end })

@@ -171,7 +171,7 @@ fn sse_streams_of_one_principal_leave_room_for_others() {
     assert_eq!(open(ALICE).status, 200);
 }
 
-/// [issue 12.4] The gateway as a whole is full: 503, and the setting is named.
+/// [issue 12.4] A full gateway refused requests without naming the limit that was reached.
 #[test]
 fn a_full_gateway_says_so() {
     let config = "[serve]\nsessions = 2\nper_principal = 1.0\n";
@@ -270,7 +270,7 @@ fn suspended_calls_of_one_principal_leave_room_for_others() {
     assert_eq!(asked(&alice, 0)["result"]["resultType"], "input_required");
 }
 
-/// [issue 12.4] What a client says about itself is kept with its session, and was not bounded.
+/// [issue 12.4] The `clientInfo` and capabilities of a client were kept with its session without a limit.
 #[test]
 fn what_a_client_says_about_itself_is_bounded() {
     let gateway = gateway(&stdio("alpha", &[], ""));

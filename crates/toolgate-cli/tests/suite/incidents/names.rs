@@ -211,6 +211,23 @@ fn a_server_that_is_added_renames_nothing() {
     assert!(after.starts_with("No gateway runs"), "{after}");
 }
 
+/// `toolgate status` shows the other gateways beside one that does not answer.
+#[test]
+fn a_gateway_that_does_not_answer_hides_no_other() {
+    let gateway = Pair::new(["a", "b"], "").start();
+    gateway.settled(2);
+    // The system accepts the connection; the process behind the socket never reads it.
+    let silent = gateway.state().join("toolgate/run/1.sock");
+    let _listener = std::os::unix::net::UnixListener::bind(silent).unwrap();
+    let shown = status(&gateway, &[]);
+    let line = "toolgate, process 1, does not answer: no answer within 5 seconds";
+    assert!(shown.contains(line), "{shown}");
+    assert!(shown.contains(&format!("process {}", gateway.pid())), "{shown}");
+    let json: Value = serde_json::from_str(&status(&gateway, &["--json"])).unwrap();
+    assert_eq!(json[0], json!({"pid": 1, "error": "no answer within 5 seconds"}));
+    assert_eq!(json[1]["pid"], gateway.pid(), "{json}");
+}
+
 /// What `toolgate status` prints about the gateways that keep their state beside this one.
 fn status(gateway: &Gateway, options: &[&str]) -> String {
     let mut command = std::process::Command::new(toolgate());

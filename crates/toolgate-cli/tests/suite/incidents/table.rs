@@ -34,7 +34,7 @@ fn incidents(module: &str, text: &str) -> Vec<Incident> {
                     doc.strip_prefix('[').and_then(|rest| rest.split_once("] "))
             {
                 // The first sentence is for the table; more is for the reader of the test.
-                let sentence = sentence.split_once(". ").map_or(sentence, |(first, _)| first);
+                let sentence = first_sentence(sentence);
                 found.push(Incident {
                     source: source.to_owned(),
                     sentence: sentence.trim_end_matches('.').to_owned(),
@@ -46,6 +46,19 @@ fn incidents(module: &str, text: &str) -> Vec<Incident> {
         }
     }
     found
+}
+
+/// The text up to the first full stop that is not inside backticks.
+fn first_sentence(text: &str) -> &str {
+    let mut is_code = false;
+    for (at, c) in text.char_indices() {
+        match c {
+            '`' => is_code = !is_code,
+            '.' if !is_code && text[at..].starts_with(". ") => return &text[..at],
+            _ => {}
+        }
+    }
+    text
 }
 
 fn generated(folder: &Path) -> String {
@@ -97,4 +110,5 @@ fn the_table_reads_docs_of_tests() {
     assert_eq!(found.len(), 1, "{found:?}");
     assert_eq!(found[0].test, "wire::smuggled");
     assert_eq!(found[0].sentence, "A line break cut a message");
+    assert_eq!(first_sentence("`a`, `. b` and `c` ran. More."), "`a`, `. b` and `c` ran");
 }

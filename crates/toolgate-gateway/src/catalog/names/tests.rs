@@ -158,13 +158,13 @@ fn a_given_name_is_used_as_it_is_and_comes_first() {
     let servers = [server("a", &["find"]), server("b", &["x=find", "z=find"])];
     assert_eq!(named_with(Prefix::Never, &servers, &held(&["a/find find"])), ["b/x find"]);
     let (_, collisions) = assign(Prefix::Never, &servers, &OwnersByName::new());
-    let seconds: Vec<_> = collisions.iter().map(|collision| collision.second.clone()).collect();
-    assert_eq!(seconds, [owned(("a", "find")), owned(("b", "z"))]);
-    assert!(collisions.iter().all(|collision| collision.first == owned(("b", "x"))));
+    let newcomers: Vec<_> = collisions.iter().map(|collision| collision.newcomer.clone()).collect();
+    assert_eq!(newcomers, [entry("a", "find"), entry("b", "z")]);
+    assert!(collisions.iter().all(|collision| collision.owner == entry("b", "x")));
 }
 
-fn owned((server, own): (&str, &str)) -> (String, String) {
-    (server.to_owned(), own.to_owned())
+fn entry(server: &str, name: &str) -> ServerEntry {
+    ServerEntry { server: server.to_owned(), name: name.to_owned() }
 }
 
 #[test]
@@ -173,7 +173,7 @@ fn what_still_collides_is_reported_with_both_owners() {
     let mut servers = [server("a b", &["x"]), server("a/b", &["x"])];
     assert_eq!(named(Prefix::Always, &servers), ["a b/x a_b__x"]);
     let (_, collisions) = assign(Prefix::Always, &servers, &OwnersByName::new());
-    assert!(matches!(&*collisions, [one] if one.leaves_out() && one.second.0 == "a/b"));
+    assert!(matches!(&*collisions, [one] if one.leaves_out() && one.newcomer.server == "a/b"));
     servers[1].prefix = "other".to_owned();
     assert_eq!(named(Prefix::Always, &servers), ["a b/x a_b__x", "a/b/x other__x"]);
     // One server that lists a name twice.

@@ -17,7 +17,7 @@ use crate::{
 };
 
 impl UpstreamCall<'_> {
-    /// Sends a request to a legacy client, and waits for the reply.
+    /// Sends a request to a legacy client, and waits for the answer.
     pub(super) async fn ask(
         &self,
         cx: &Context,

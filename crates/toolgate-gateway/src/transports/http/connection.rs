@@ -27,7 +27,7 @@ use super::{
     text,
 };
 
-/// The maximum size of a head in bytes. hyper's default bounds the number of headers to 100: another bound would cost
+/// The maximum size of a head in bytes. hyper's default limits the number of headers to 100: another limit would cost
 /// an allocation for each request.
 const HEAD: usize = 32 * 1024;
 /// The maximum size of the connection's buffer in bytes.

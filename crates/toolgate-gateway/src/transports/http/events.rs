@@ -19,7 +19,7 @@ use toolgate_wire::sse::KEEP_ALIVE;
 
 /// The capacity of the queue in bytes: beyond it, senders wait. A single message may be larger.
 const MAX_QUEUED_BYTES: usize = 1024 * 1024;
-/// The bytes of the capacity that even the smallest message takes: this bounds the number of messages too.
+/// The bytes of the capacity that even the smallest message takes: this limits the number of messages too.
 const LEAST: usize = 1024;
 /// After a silence of this length, the stream sends a keep-alive comment: proxies close silent streams.
 const SILENCE: Duration = Duration::from_secs(15);

@@ -137,7 +137,7 @@ impl BoundAddresses {
         };
         let accept = gate.run(stop.clone());
         let runtime = self.runtime.0.take();
-        let runtime = runtime.ok_or_else(|| io::Error::other("the addresses were given up"))?;
+        let runtime = runtime.ok_or_else(|| io::Error::other("the addresses were released"))?;
         threads.push(Thread::start("http-accept".to_owned(), runtime, accept)?);
         Ok(RunningListener { stop, shared, threads })
     }

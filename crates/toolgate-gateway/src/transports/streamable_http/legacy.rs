@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 use toolgate::{Code, Failure, Session, Transport};
 use toolgate_wire::{
     Message, Sender, Shape, mcp,
-    mcp::{code, method},
+    mcp::{Era, code, method},
     split_batch,
 };
 
@@ -108,7 +108,7 @@ impl HttpExchange<'_> {
         let member = self.namespace.member(&self.principal);
         let place = match member.account.take(usage::UsageKind::Sessions, 1) {
             Ok(place) => place,
-            Err(full) => return responder::finished(JsonRpcResponse::full(id, &full), false),
+            Err(full) => return responder::finished(JsonRpcResponse::full(id, &full), Era::Legacy),
         };
         let session = match random_id() {
             Ok(session) => session,
@@ -140,18 +140,18 @@ impl HttpExchange<'_> {
 
     /// The session that the headers of a message name.
     pub(super) fn session(&self) -> Result<Arc<LegacySession>, (StatusCode, &'static str)> {
-        const MISSING: &str = "the header `Mcp-Session-Id` is missing: say `initialize` first";
-        const GONE: &str = "there is no such session: say `initialize` again";
+        const MISSING: &str = "the header `Mcp-Session-Id` is missing: send `initialize` first";
+        const GONE: &str = "there is no such session: send `initialize` again";
         let headers = &self.head.headers;
         let version = only(headers, &VERSION)
-            .map_err(|()| (StatusCode::BAD_REQUEST, "`MCP-Protocol-Version` stands there twice"))?;
+            .map_err(|()| (StatusCode::BAD_REQUEST, "`MCP-Protocol-Version` occurs twice"))?;
         let is_known = |version: &[u8]| {
             std::str::from_utf8(version).is_ok_and(|version| mcp::VERSIONS.contains(&version))
         };
         if version.is_some_and(|version| !is_known(version)) {
             return Err((
                 StatusCode::BAD_REQUEST,
-                "`MCP-Protocol-Version` is none that toolgate speaks",
+                "`MCP-Protocol-Version` is not a version that toolgate supports",
             ));
         }
         let id = only(headers, &SESSION).map_err(|()| (StatusCode::BAD_REQUEST, MISSING))?;

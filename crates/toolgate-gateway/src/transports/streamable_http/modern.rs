@@ -30,16 +30,16 @@ impl HttpExchange<'_> {
             // Notifications have no effect: a client cancels a request by closing its stream.
             Shape::Notification => return empty(StatusCode::ACCEPTED),
             Shape::Response | Shape::Error => {
-                let said = JsonRpcResponse::refused(
+                let refusal = JsonRpcResponse::refused(
                     None,
                     code::INVALID_REQUEST,
                     "the gateway has sent no request: from 2026-07-28 on, send answers with the next call",
                 );
-                return responder::json(StatusCode::BAD_REQUEST, said);
+                return responder::json(StatusCode::BAD_REQUEST, refusal);
             }
         }
-        let said = match self.checked(&message) {
-            Ok(said) => said,
+        let meta = match self.checked(&message) {
+            Ok(meta) => meta,
             Err(refused) => return responder::json(StatusCode::BAD_REQUEST, refused),
         };
         let hops = match self.hops(None, &message) {
@@ -52,7 +52,7 @@ impl HttpExchange<'_> {
             member,
             transport: Transport::Http,
             hops,
-            speaks: CallerProtocol::Modern(said),
+            speaks: CallerProtocol::Modern(meta),
         };
         let Some(id) = message.id().cloned() else { return empty(StatusCode::BAD_REQUEST) };
         let incoming = IncomingRequest {
@@ -71,18 +71,18 @@ impl HttpExchange<'_> {
     fn checked(&self, message: &Message) -> Result<caller::RequestMeta, JsonRpcResponse> {
         let id = message.id();
         let mismatch = |why: String| JsonRpcResponse::refused(id, MISMATCH, why);
-        let said = caller::RequestMeta::of(message.member("_meta").as_ref());
+        let meta = caller::RequestMeta::of(message.member("_meta").as_ref());
         let headers = &self.head.headers;
         let version = only(headers, &VERSION)
-            .map_err(|()| mismatch("`MCP-Protocol-Version` stands there twice".to_owned()))?;
-        if let (Some(version), Some(said)) = (version, meta_version(message))
-            && version != said.as_bytes()
+            .map_err(|()| mismatch("`MCP-Protocol-Version` occurs twice".to_owned()))?;
+        if let (Some(version), Some(declared)) = (version, meta_version(message))
+            && version != declared.as_bytes()
         {
             return Err(mismatch(
                 "`MCP-Protocol-Version` is not the version that `_meta` says".to_owned(),
             ));
         }
-        let said = said.map_err(|missing| {
+        let meta = meta.map_err(|missing| {
             JsonRpcResponse::refused(
                 id,
                 code::INVALID_PARAMS,
@@ -92,25 +92,25 @@ impl HttpExchange<'_> {
         if version.is_none() {
             return Err(mismatch("the header `MCP-Protocol-Version` is missing".to_owned()));
         }
-        if let Some(unsupported) = handshake::unsupported(id, &said.version) {
+        if let Some(unsupported) = handshake::unsupported(id, &meta.version) {
             return Err(unsupported);
         }
         self.mirrored(message).map_err(mismatch)?;
-        Ok(said)
+        Ok(meta)
     }
 
     fn mirrored(&self, message: &Message) -> Result<(), String> {
         let value = |name: &HeaderName, shown: &str| match only(&self.head.headers, name) {
             Ok(Some(value)) => Ok(value),
             Ok(None) => Err(format!("the header `{shown}` is missing")),
-            Err(()) => Err(format!("`{shown}` stands there twice")),
+            Err(()) => Err(format!("`{shown}` occurs twice")),
         };
         if value(&METHOD, "Mcp-Method")? != message.method().as_bytes() {
             return Err("`Mcp-Method` is not the method of the request".to_owned());
         }
         if let Some(name) = headers::name_of(message) {
-            let said = headers::decode(value(&NAME, "Mcp-Name")?);
-            if said.is_none_or(|said| said != name) {
+            let header = headers::decode(value(&NAME, "Mcp-Name")?);
+            if header.is_none_or(|header| header != name) {
                 return Err("`Mcp-Name` is not what the request names".to_owned());
             }
         }

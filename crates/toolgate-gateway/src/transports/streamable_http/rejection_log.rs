@@ -42,8 +42,8 @@ impl RejectionLog {
         head: &Parts,
         answer: &Response<ResponseBody>,
     ) {
-        let said = answer.extensions().get::<RejectReason>().map(|reason| reason.0);
-        let Some(reason) = said.or_else(|| reason(answer.status())) else { return };
+        let noted = answer.extensions().get::<RejectReason>().map(|reason| reason.0);
+        let Some(reason) = noted.or_else(|| reason(answer.status())) else { return };
         let place = PathTarget::of(head.uri.path());
         let namespace = place.namespace().and_then(|name| gateway.namespace(name));
         self.record(

@@ -15,7 +15,11 @@ use hyper::{
 };
 use tokio::sync::mpsc;
 use toolgate::{Boxed, Code, Failure};
-use toolgate_wire::{Id, mcp::code, sse};
+use toolgate_wire::{
+    Id,
+    mcp::{Era, code},
+    sse,
+};
 
 use crate::{
     clients::{
@@ -66,7 +70,7 @@ pub(super) async fn answer(
         incoming.side = SideChannel::Stream(sender);
         messages = Some(receiver);
     }
-    let is_modern = incoming.caller.is_modern();
+    let era = incoming.caller.era();
     let work: Boxed<'static, JsonRpcResponse> = Box::pin(async move {
         let response = dispatch(&gateway, &incoming).await;
         drop(followed);
@@ -74,7 +78,7 @@ pub(super) async fn answer(
     });
     // A legacy client that loses its connection has not cancelled its request.
     let mut work = RequestFuture { future: Some(work), goes_on: session.is_some() };
-    let Some(mut messages) = messages else { return finished(work.await, is_modern) };
+    let Some(mut messages) = messages else { return finished(work.await, era) };
     let can_resume = session.as_ref().is_some_and(|session| &*session.version >= KNOWS_PRIMING);
     let patience = if can_resume { SOON } else { LATER };
     let first = tokio::select! {
@@ -85,7 +89,7 @@ pub(super) async fn answer(
     };
     let line = match first {
         FirstEvent::Response(response) => match messages.try_recv() {
-            Err(_) if accepts.json => return finished(response, is_modern),
+            Err(_) if accepts.json => return finished(response, era),
             line => {
                 work.future = Some(Box::pin(std::future::ready(response)));
                 line.ok()
@@ -196,7 +200,7 @@ impl ResponseStream {
 }
 
 /// A response as JSON. From 2026-07-28 on, the HTTP status follows the error code.
-pub(super) fn finished(response: JsonRpcResponse, is_modern: bool) -> Response<ResponseBody> {
+pub(super) fn finished(response: JsonRpcResponse, era: Era) -> Response<ResponseBody> {
     if let Some(scope) = response.limit {
         let status = match scope {
             LimitScope::Session | LimitScope::Principal => StatusCode::TOO_MANY_REQUESTS,
@@ -207,12 +211,12 @@ pub(super) fn finished(response: JsonRpcResponse, is_modern: bool) -> Response<R
         return answer;
     }
     let status = match response.code {
-        Some(code::METHOD_NOT_FOUND) if is_modern => StatusCode::NOT_FOUND,
+        Some(code::METHOD_NOT_FOUND) if era == Era::Modern => StatusCode::NOT_FOUND,
         Some(
             code::PARSE_ERROR
             | code::INVALID_REQUEST
             | code::UNSUPPORTED_PROTOCOL_VERSION..=code::HEADER_MISMATCH,
-        ) if is_modern => StatusCode::BAD_REQUEST,
+        ) if era == Era::Modern => StatusCode::BAD_REQUEST,
         _ => StatusCode::OK,
     };
     json(status, response)
@@ -221,7 +225,7 @@ pub(super) fn finished(response: JsonRpcResponse, is_modern: bool) -> Response<R
 /// The response to a request for a stream that exceeds a limit.
 pub(super) fn full(full: &LimitReached) -> Response<ResponseBody> {
     let response = JsonRpcResponse::failed(None, &full.failure());
-    finished(JsonRpcResponse { limit: Some(full.scope), ..response }, false)
+    finished(JsonRpcResponse { limit: Some(full.scope), ..response }, Era::Legacy)
 }
 
 /// A response as JSON.

@@ -78,7 +78,7 @@ impl AuditEvent {
             error_type: failure.map(|failure| failure.error_type().to_owned()),
             rule: failure.and_then(|failure| failure.rule()).map(str::to_owned),
             result_bytes: outcome.result().map(|result| result.json().len()),
-            confirmed: cx.extensions().get::<Approval>().map(|approval| approval.how),
+            confirmed: cx.extensions().get::<Approval>().map(|approval| approval.how.name()),
             approval: cx.extensions().get::<ApprovalNote>().cloned(),
             duration,
         };

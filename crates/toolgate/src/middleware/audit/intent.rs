@@ -86,7 +86,7 @@ impl AuditIntent {
             biased;
             written = self.sink.announce(cx, call) => written,
             () = cx.cancel().cancelled() => {
-                return Err(Failure::new(Code::Cancelled, "the client gave the call up").with_executed(Executed::No));
+                return Err(Failure::new(Code::Cancelled, "the client cancelled the call").with_executed(Executed::No));
             }
         };
         if written || !self.sink.is_required() {

@@ -80,7 +80,7 @@ enum Refusal<'a> {
     Quarantined,
     /// The tool is not in a list of allowed tools, of the request or of a call that the request is part of.
     NotAllowed,
-    /// The control data of the request exceeds a bound.
+    /// The control data of the request exceeds a limit.
     Control(&'a str),
 }
 
@@ -167,7 +167,7 @@ impl Filter {
     }
 }
 
-/// The failure for control data that exceeds a bound: such a request may use no tool.
+/// The failure for control data that exceeds a limit: such a request may use no tool.
 fn exceeded(fault: &str) -> Failure {
     Failure::new(Code::ControlTooLarge, fault)
         .suggest("Send less in `_meta`, or connect to a namespace that has only these tools.")

@@ -1,5 +1,5 @@
 //! The redacted view of a call's arguments, result and error. Values that are hidden in the arguments are hidden
-//! wherever the answer repeats them.
+//! wherever the response repeats them.
 
 use std::borrow::Cow;
 
@@ -14,7 +14,7 @@ use crate::{
     printable,
 };
 
-/// Largest number of hidden values. With more, the answer is not recorded.
+/// Largest number of hidden values. With more, the response is not recorded.
 const MAX_HIDDEN: usize = 256;
 /// Largest number of recorded content blocks.
 const MAX_BLOCKS: usize = 100;

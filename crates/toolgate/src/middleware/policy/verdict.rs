@@ -1,4 +1,4 @@
-//! The question to a policy and its answer.
+//! The request to a policy and its verdict.
 
 use std::sync::Arc;
 
@@ -44,7 +44,7 @@ pub(super) enum PolicyArguments<'a> {
     Unknown,
 }
 
-/// The answer of a policy.
+/// The verdict of a policy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct PolicyVerdict {
     pub(super) allowed: bool,

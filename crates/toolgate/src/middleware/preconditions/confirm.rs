@@ -29,9 +29,52 @@ const QUESTION: &str = "toolgate_confirm";
 /// How a call was confirmed, in the call's extensions for its records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Approval {
-    /// `elicitation`, `input_response`, `approval` (by a person outside of the client), `token`, `boolean`, or
-    /// `carried` for a further round of a call that was confirmed before.
-    pub how: &'static str,
+    /// The kind of confirmation.
+    pub how: ConfirmedBy,
+}
+
+/// The kinds of confirmations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ConfirmedBy {
+    /// The client's user, asked by elicitation.
+    Elicitation,
+    /// The client's user, asked by the result of the call (2026-07-28).
+    InputResponse,
+    /// A person outside of the client.
+    Approval,
+    /// A token that the caller got before.
+    Token,
+    /// `true` from the caller.
+    Boolean,
+    /// An earlier round of the same call.
+    EarlierRound,
+}
+
+impl ConfirmedBy {
+    /// The name in records.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Elicitation => "elicitation",
+            Self::InputResponse => "input_response",
+            Self::Approval => "approval",
+            Self::Token => "token",
+            Self::Boolean => "boolean",
+            Self::EarlierRound => "carried",
+        }
+    }
+}
+
+/// A call that needs a confirmation.
+#[derive(Clone, Copy)]
+pub(super) struct ConfirmationRequest<'a> {
+    pub(super) gate: &'a Gate,
+    pub(super) call: &'a Call,
+    pub(super) binding: &'a Binding,
+    pub(super) question: &'a Question,
+    /// The rule that asks.
+    pub(super) rule: &'a str,
 }
 
 /// Whether the call comes with a confirmation. Does not use it up.
@@ -70,7 +113,7 @@ pub(super) fn check_round(gate: &Gate, cx: &mut Context, call: &Call) -> Result<
     Ok(())
 }
 
-/// The approval of this call, or the answer to the caller.
+/// The approval of this call, or the response to the caller.
 pub(super) async fn confirm(
     gate: &Gate,
     cx: &mut Context,
@@ -79,17 +122,18 @@ pub(super) async fn confirm(
     rule: &str,
 ) -> Result<Approval, Outcome> {
     let binding = Binding::of(cx, call).map_err(|twice| {
-        let message = format!("The argument `{}` stands there twice", twice.0);
+        let message = format!("The argument `{}` occurs twice", twice.0);
         let failure = Failure::new(Code::InvalidArguments, message);
         Outcome::from(failure.suggest("Give each argument once.").by(NAME, "readable"))
     })?;
-    if let Some(approval) = existing_approval(gate, cx, &binding, rule)? {
+    let request = ConfirmationRequest { gate, call, binding: &binding, question, rule };
+    if let Some(approval) = existing_approval(request, cx)? {
         return Ok(approval);
     }
     match cx.client_input().clone() {
-        ClientInput::ViaResult => Err(ask_by_result(gate, call, &binding, question)),
+        ClientInput::ViaResult => Err(ask_by_result(request)),
         ClientInput::ViaElicitation(client) => {
-            let asked = client.elicit(params(gate, call, question, false));
+            let asked = client.elicit(params(request, ElicitationMode::Unnamed));
             let cancel = cx.cancel().clone();
             let answer = tokio::select! {
                 biased;
@@ -97,31 +141,28 @@ pub(super) async fn confirm(
                 answer = tokio::time::timeout(gate.config.ttl, asked) => answer,
             };
             match answer {
-                Ok(Ok(answer)) => read(&answer, "elicitation", rule),
-                Ok(Err(ElicitError::Unsupported)) => {
-                    fall_back(gate, cx, call, &binding, question, rule).await
-                }
+                Ok(Ok(answer)) => read(&answer, ConfirmedBy::Elicitation, rule),
+                Ok(Err(ElicitError::Unsupported)) => fall_back(request, cx).await,
                 Ok(Err(ElicitError::Disconnected)) => Err(cancelled()),
                 Err(_) => Err(refused(SealError::Expired, rule)),
             }
         }
-        ClientInput::Unavailable => fall_back(gate, cx, call, &binding, question, rule).await,
+        ClientInput::Unavailable => fall_back(request, cx).await,
     }
 }
 
 pub(super) fn cancelled() -> Outcome {
-    Failure::new(Code::Cancelled, "the client gave the call up")
+    Failure::new(Code::Cancelled, "the client cancelled the call")
         .with_executed(crate::Executed::No)
         .into()
 }
 
 /// The approval that the call contains, if it does.
 fn existing_approval(
-    gate: &Gate,
+    request: ConfirmationRequest<'_>,
     cx: &mut Context,
-    binding: &Binding,
-    rule: &str,
 ) -> Result<Option<Approval>, Outcome> {
+    let ConfirmationRequest { gate, binding, rule, .. } = request;
     let redeem = |purpose, text: &str| {
         let inner = gate.seals.redeem(purpose, text, binding);
         inner.map(str::to_owned).map_err(|error| refused(error, rule))
@@ -134,30 +175,30 @@ fn existing_approval(
                 state: server_state(&inner),
                 responses: round.responses,
             });
-            return Ok(Some(Approval { how: "carried" }));
+            return Ok(Some(Approval { how: ConfirmedBy::EarlierRound }));
         }
         let answer = round.responses.as_ref().and_then(|responses| responses.get(QUESTION));
         // Ask again if the repeated call contains no answer.
         let Some(answer) = answer else { return Ok(None) };
         redeem(Purpose::Question, &state)?;
-        return read(&answer, "input_response", rule).map(Some);
+        return read(&answer, ConfirmedBy::InputResponse, rule).map(Some);
     }
     let Some(given) = confirmation_of(cx) else { return Ok(None) };
     match (given.bool(), given.text()) {
-        (Some(true), _) if gate.config.boolean => Ok(Some(Approval { how: "boolean" })),
+        (Some(true), _) if gate.config.boolean => Ok(Some(Approval { how: ConfirmedBy::Boolean })),
         // `true` is not enough here: ask as without a confirmation.
         (Some(_), _) => Ok(None),
         // A token of an earlier config is invalid too if the agent may not confirm.
         (None, Some(token)) if gate.config.fallback.gives_token() => {
             redeem(Purpose::Token, &token)?;
-            Ok(Some(Approval { how: "token" }))
+            Ok(Some(Approval { how: ConfirmedBy::Token }))
         }
         (None, _) => Err(refused(SealError::Tampered, rule)),
     }
 }
 
 /// Reads the answer to a question. Only an explicit acceptance confirms.
-fn read(answer: &Json, how: &'static str, rule: &str) -> Result<Approval, Outcome> {
+fn read(answer: &Json, how: ConfirmedBy, rule: &str) -> Result<Approval, Outcome> {
     let confirmed = answer.get("content").and_then(|content| content.get("confirm"));
     let confirmed = confirmed.and_then(|json| json.bool());
     let action = answer.get("action");
@@ -177,9 +218,7 @@ fn read(answer: &Json, how: &'static str, rule: &str) -> Result<Approval, Outcom
 
 fn refused(error: SealError, rule: &str) -> Outcome {
     let (code, text) = match error {
-        SealError::Tampered => {
-            (Code::ConfirmTampered, "The confirmation is none that was given out")
-        }
+        SealError::Tampered => (Code::ConfirmTampered, "toolgate did not issue this confirmation"),
         SealError::Expired => (Code::ConfirmExpired, "The confirmation came too late"),
         SealError::Replayed => (Code::ConfirmReplayed, "The confirmation was used before"),
         SealError::Mismatch => (Code::ConfirmMismatch, "The confirmation is for another call"),
@@ -189,8 +228,16 @@ fn refused(error: SealError, rule: &str) -> Outcome {
     failure.with_executed(crate::Executed::No).into()
 }
 
-/// The params of `elicitation/create`. They contain the mode if the protocol version has it.
-fn params(gate: &Gate, call: &Call, question: &Question, says_mode: bool) -> Json {
+/// Whether the params of an elicitation name their mode: 2026-07-28 requires it, some legacy versions do not know it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum ElicitationMode {
+    Named,
+    Unnamed,
+}
+
+/// The params of `elicitation/create`.
+fn params(request: ConfirmationRequest<'_>, mode: ElicitationMode) -> Json {
+    let ConfirmationRequest { gate, call, question, .. } = request;
     let why = if question.why.is_empty() { String::new() } else { format!("\n{}", question.why) };
     let mut params = json!({
         "message": format!("{OWN}Run this call?{why}\n{}", preview::shown(gate, call)),
@@ -204,20 +251,23 @@ fn params(gate: &Gate, call: &Call, question: &Question, says_mode: bool) -> Jso
             "required": ["confirm"],
         },
     });
-    if says_mode && let Some(params) = params.as_object_mut() {
+    if mode == ElicitationMode::Named
+        && let Some(params) = params.as_object_mut()
+    {
         params.insert("mode".to_owned(), "form".into());
     }
     Json::value(&params)
 }
 
-fn ask_by_result(gate: &Gate, call: &Call, binding: &Binding, question: &Question) -> Outcome {
+fn ask_by_result(request: ConfirmationRequest<'_>) -> Outcome {
+    let ConfirmationRequest { gate, binding, .. } = request;
     let state = match gate.seals.issue(Purpose::Question, binding, gate.config.ttl, "") {
         Ok(state) => state,
         Err(why) => return Failure::internal(why).into(),
     };
     let mut asked = toolgate_wire::Object::new();
     asked.set("method", Json::string(method::ELICITATION_CREATE));
-    asked.set("params", params(gate, call, question, true));
+    asked.set("params", params(request, ElicitationMode::Named));
     let mut requests = toolgate_wire::Object::new();
     requests.set(QUESTION, asked.finish());
     let mut result = toolgate_wire::Object::new();
@@ -229,24 +279,19 @@ fn ask_by_result(gate: &Gate, call: &Call, binding: &Binding, question: &Questio
 
 /// The fallback for a client that cannot ask its user.
 async fn fall_back(
-    gate: &Gate,
+    request: ConfirmationRequest<'_>,
     cx: &mut Context,
-    call: &Call,
-    binding: &Binding,
-    question: &Question,
-    rule: &str,
 ) -> Result<Approval, Outcome> {
+    let ConfirmationRequest { gate, binding, .. } = request;
     if gate.config.fallback.gives_token() {
         let token = gate.seals.issue(Purpose::Token, binding, gate.config.ttl, "");
         let token = token.map_err(|why| Outcome::from(Failure::internal(why)))?;
-        return Err(preview::unconfirmed(gate, call, &question.why, rule, Some(&token)));
+        return Err(preview::unconfirmed(request, Some(&token)));
     }
     match (&gate.approvals, gate.config.fallback) {
-        (Some(approvals), Fallback::Approval) => {
-            person::approval(gate, &**approvals, cx, call, binding, question, rule).await
-        }
+        (Some(approvals), Fallback::Approval) => person::approval(request, &**approvals, cx).await,
         // Without an approvals store no person can be asked.
-        _ => Err(preview::unconfirmed(gate, call, &question.why, rule, None)),
+        _ => Err(preview::unconfirmed(request, None)),
     }
 }
 

@@ -22,7 +22,7 @@ pub use approvals::{
 };
 pub use argument::{ConfirmArgument, ConfirmArgumentSpec, NAME as CONFIRM_ARGUMENT};
 pub use config::{ConfirmConfig, Fallback, Mode, PreconditionRule, PreconditionRules};
-pub use confirm::Approval;
+pub use confirm::{Approval, ConfirmedBy};
 pub use gate::{BadPreconditions, Gate};
 pub use seals::Seals;
 pub use verdict::{ConfirmKey, Precondition, Preview, Question, Verdict};

@@ -3,27 +3,25 @@
 use serde_json::json;
 
 use super::{
-    ApprovalError, ApprovalNote, ApprovalRequest, Approvals, Decision, DecisionInfo, Gate, NAME,
-    Question, binding::Binding, confirm::Approval, preview,
+    ApprovalError, ApprovalNote, ApprovalRequest, Approvals, Decision, DecisionInfo, NAME,
+    confirm::{Approval, ConfirmationRequest, ConfirmedBy},
+    preview,
 };
 use crate::{
-    call::Call,
     context::Context,
     failure::{Executed, Failure},
     outcome::Outcome,
     registry::Code,
 };
 
-/// The approval of a person, or the answer to the caller.
+/// Returns a person's approval of the call. The error is the response to the caller: the call waits for a decision, was
+/// denied, or cannot be submitted.
 pub(super) async fn approval(
-    gate: &Gate,
+    asked: ConfirmationRequest<'_>,
     approvals: &dyn Approvals,
     cx: &mut Context,
-    call: &Call,
-    binding: &Binding,
-    question: &Question,
-    rule: &str,
 ) -> Result<Approval, Outcome> {
+    let ConfirmationRequest { gate, call, binding, question, rule } = asked;
     let session = cx.session();
     let (arguments, is_whole) = preview::arguments(&gate.redactor, call);
     let request = ApprovalRequest {
@@ -58,10 +56,8 @@ pub(super) async fn approval(
     };
     cx.extensions_mut().insert(ApprovalNote::from(&decision));
     match decision {
-        Decision::Approved(DecisionInfo { .. }) => Ok(Approval { how: "approval" }),
-        Decision::Pending { id, expires } => {
-            Err(preview::pending(gate, call, &question.why, rule, &id, expires))
-        }
+        Decision::Approved(DecisionInfo { .. }) => Ok(Approval { how: ConfirmedBy::Approval }),
+        Decision::Pending { id, expires } => Err(preview::pending(asked, &id, expires)),
         Decision::Denied { decided, reason, until } => {
             Err(denied(&decided, reason.as_deref(), until, rule))
         }

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use serde_json::{Map, Value, json};
 use toolgate_wire::{Json, Kind, mcp::member};
 
-use super::{ConfirmKey, Gate, NAME, Preview};
+use super::{ConfirmKey, Gate, NAME, Preview, confirm::ConfirmationRequest};
 use crate::{
     call::Call,
     context::Context,
@@ -68,13 +68,9 @@ pub(super) fn dry(
 }
 
 /// The preview of a call that needs a token, or that cannot be confirmed.
-pub(super) fn unconfirmed(
-    gate: &Gate,
-    call: &Call,
-    why: &str,
-    rule: &str,
-    token: Option<&str>,
-) -> Outcome {
+pub(super) fn unconfirmed(request: ConfirmationRequest<'_>, token: Option<&str>) -> Outcome {
+    let ConfirmationRequest { gate, call, rule, .. } = request;
+    let why = &request.question.why;
     let mut facts = facts(gate, call, &[ConfirmKey::Caller]);
     let (needs, next) = match token {
         Some(token) => {
@@ -107,13 +103,12 @@ pub(super) fn unconfirmed(
 
 /// The preview of a call that waits for a person in another terminal.
 pub(super) fn pending(
-    gate: &Gate,
-    call: &Call,
-    why: &str,
-    rule: &str,
+    request: ConfirmationRequest<'_>,
     id: &str,
     expires: jiff::Timestamp,
 ) -> Outcome {
+    let ConfirmationRequest { gate, call, rule, .. } = request;
+    let why = &request.question.why;
     let mut facts = facts(gate, call, &[ConfirmKey::Caller]);
     if let Some(facts) = facts.as_object_mut() {
         facts.insert("expires_at".to_owned(), format!("{expires:.0}").into());

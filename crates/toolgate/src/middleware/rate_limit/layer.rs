@@ -28,9 +28,16 @@ pub struct RateLimit {
     counters: Counters,
 }
 
+/// Whether a decision counts the call: explanations do not.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Counting {
+    On,
+    Off,
+}
+
 impl RateLimit {
-    /// With these settings, going on from what `counters` say was used up so far. Pass the counters of
-    /// the chain before when the config changes; rules that stayed the same go on counting.
+    /// Builds the layer. When the config changes, pass the counters of the previous chain: rules that did not change keep
+    /// their counts.
     pub fn new(config: &RateLimitConfig, counters: Counters) -> Result<Self, BadRateLimit> {
         if !config.is_on() {
             return Err(BadRateLimit::Nothing);
@@ -50,9 +57,9 @@ impl RateLimit {
         Ok(Self { rules, counters })
     }
 
-    /// The one decision. All rules that cover the tool are asked first, and only if each lets the call
-    /// pass is it counted, for all of them at once.
-    fn decide(&self, cx: &Context, call: &Call, counts: bool) -> Result<(), Failure> {
+    /// Decides about a call. Checks all rules that cover the tool. Counts the call under all of them, but only if every
+    /// rule allows it.
+    fn decide(&self, cx: &Context, call: &Call, counting: Counting) -> Result<(), Failure> {
         let covering = || self.rules.iter().filter(|rule| rule.covers(call.id()));
         if covering().next().is_none() {
             return Ok(());
@@ -80,7 +87,7 @@ impl RateLimit {
         if let Some((rule, wait)) = refused.first() {
             return Err(refusal(rule, call, *wait));
         }
-        if counts {
+        if counting == Counting::On {
             for (rule, key, next) in used {
                 match &rule.kind {
                     LimitKind::Rate(_) => board.rates.set(key, next),
@@ -156,7 +163,7 @@ impl Middleware for RateLimit {
         if covering.is_empty() {
             return None;
         }
-        Some(Explained::of(&self.decide(cx, call, false), &covering.join("; ")))
+        Some(Explained::of(&self.decide(cx, call, Counting::Off), &covering.join("; ")))
     }
 
     async fn call(&self, cx: &mut Context, call: Call, next: Next<'_>) -> Outcome {
@@ -165,7 +172,7 @@ impl Middleware for RateLimit {
         }
         let now = || self.counters.time().elapsed();
         let goes_on = self.counters.lock().rounds.take(cx, &call, now());
-        if !goes_on && let Err(denial) = self.decide(cx, &call, true) {
+        if !goes_on && let Err(denial) = self.decide(cx, &call, Counting::On) {
             return denial.into();
         }
         let outcome = next.call(cx, call.clone()).await;

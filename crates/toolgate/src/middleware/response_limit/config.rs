@@ -24,13 +24,24 @@ pub struct ResponseLimitConfig {
     /// Which end of a shortened text is kept.
     pub keep: Keep,
     /// Other limits for the tools that a selector covers.
-    pub tools: Vec<(Selector, Option<usize>, Option<Keep>)>,
+    pub tools: Vec<ToolLimit>,
+}
+
+/// The limit of the tools that a selector covers. `None`: as for all tools.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ToolLimit {
+    /// The tools.
+    pub tools: Selector,
+    /// The most bytes of one result.
+    pub bytes: Option<usize>,
+    /// Which end of a shortened text is kept.
+    pub keep: Option<Keep>,
 }
 
 impl ResponseLimitConfig {
     /// Whether a tool has a limit of its own.
     pub(super) fn limits_single_tools(&self) -> bool {
-        self.tools.iter().any(|(_, bytes, _)| bytes.is_some())
+        self.tools.iter().any(|limit| limit.bytes.is_some())
     }
 }
 

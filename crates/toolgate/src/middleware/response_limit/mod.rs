@@ -10,7 +10,7 @@ mod structured;
 mod tests;
 
 pub(crate) use config::SMALLEST;
-pub use config::{Keep, ResponseLimitConfig};
+pub use config::{Keep, ResponseLimitConfig, ToolLimit};
 use shrink::{Blocks, CONTENT, CONTENTS, CannotShrink, MESSAGES, has_too_many_values, shrink};
 use toolgate_wire::{
     Json,
@@ -27,7 +27,6 @@ use crate::{
     outcome::{Outcome, ToolResult},
     printable,
     registry::Code,
-    selector::Selector,
 };
 
 /// The layer's name.
@@ -74,8 +73,8 @@ impl ResponseLimit {
     #[must_use]
     pub fn new(mut config: ResponseLimitConfig) -> Self {
         config.bytes = config.bytes.max(SMALLEST);
-        for (_, bytes, _) in &mut config.tools {
-            *bytes = bytes.map(|bytes| bytes.max(SMALLEST));
+        for limit in &mut config.tools {
+            limit.bytes = limit.bytes.map(|bytes| bytes.max(SMALLEST));
         }
         Self { config }
     }
@@ -83,20 +82,21 @@ impl ResponseLimit {
     /// The limit and the end to keep for this call. A selector that names the tool exactly wins over patterns; of
     /// patterns, the first that covers the tool wins.
     fn of(&self, call: &Call) -> (usize, Keep) {
-        let covering = || self.config.tools.iter().filter(|(s, ..)| call.is_covered_by(s));
-        let rule = covering().find(|(s, ..)| Selector::is_exact(s)).or_else(|| covering().next());
-        rule.map_or((self.config.bytes, self.config.keep), |(_, bytes, keep)| {
-            (bytes.unwrap_or(self.config.bytes), keep.unwrap_or(self.config.keep))
-        })
+        let tools = &self.config.tools;
+        let covering = || tools.iter().filter(|limit| call.is_covered_by(&limit.tools));
+        let limit = covering().find(|limit| limit.tools.is_exact()).or_else(|| covering().next());
+        let bytes = limit.and_then(|limit| limit.bytes).unwrap_or(self.config.bytes);
+        let keep = limit.and_then(|limit| limit.keep).unwrap_or(self.config.keep);
+        (bytes, keep)
     }
 
     /// The lowest limit of all, for results whose tool is unknown.
     fn strictest(&self) -> (usize, Keep) {
-        let tools = self.config.tools.iter().filter_map(|(_, bytes, _)| *bytes);
+        let tools = self.config.tools.iter().filter_map(|limit| limit.bytes);
         (tools.fold(self.config.bytes, usize::min), self.config.keep)
     }
 
-    /// The shortened answer to a request that is not a call. `None` if the answer must not be shortened here.
+    /// The shortened response to a request that is not a call. `None` if the response must not be shortened here.
     fn shortened(&self, result: &Json, method: &str) -> Option<Result<Json, CannotShrink>> {
         let (limit, keep) = (self.config.bytes, self.config.keep);
         let blocks: &Blocks = match method {

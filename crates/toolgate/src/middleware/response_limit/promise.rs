@@ -37,7 +37,7 @@ fn survives(schema: &Json) -> bool {
     }
 }
 
-/// The validator's answer. Without one, the content counts as broken.
+/// The validator's result. Without one, the content counts as broken.
 #[cfg(feature = "validate")]
 fn fits(schema: &Json, before: &Json, after: &Json) -> bool {
     use crate::middleware::validate::fits;

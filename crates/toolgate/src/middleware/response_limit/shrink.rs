@@ -193,12 +193,12 @@ fn fit(content: Vec<Json>, blocks: &Blocks, room: usize, keep: Keep) -> (Vec<Jso
             if !full {
                 full = true;
                 let frame = text.replaced("").len() + 1;
-                part = cut::part(&text.said, left.saturating_sub(frame), keep);
+                part = cut::part(&text.content, left.saturating_sub(frame), keep);
                 if !part.is_empty() {
                     kept.push((at, text.replaced(part)));
                 }
             }
-            dropped += text.said.len() - part.len();
+            dropped += text.content.len() - part.len();
         } else {
             // An image cannot be cut: drop it, since the texts around it may still fit.
             dropped += block.len();
@@ -221,7 +221,7 @@ fn put_header(kept: &mut Vec<Json>, header: &str, note: impl Fn(&str) -> Json, k
     if let Some(block) = edge
         && let Some(found) = Text::of(block)
     {
-        let text = &found.said;
+        let text = &found.content;
         let told = match keep {
             Keep::Tail => format!("{header}\n{text}"),
             Keep::Head => format!("{text}\n{header}"),
@@ -240,20 +240,20 @@ struct Text {
     block: Object,
     /// The member that contains the text, if it is not the block itself.
     inner: Option<(&'static str, Object)>,
-    said: String,
+    content: String,
 }
 
 impl Text {
     fn of(block: &Json) -> Option<Self> {
         let block = block.object()?;
         let text = |object: &Object| object.get("text")?.text().map(Cow::into_owned);
-        if let Some(said) = text(&block) {
-            return Some(Self { block, inner: None, said });
+        if let Some(content) = text(&block) {
+            return Some(Self { block, inner: None, content });
         }
         ["resource", "content"].into_iter().find_map(|member| {
             let inner = block.get(member)?.object()?;
-            let said = text(&inner)?;
-            Some(Self { block: block.clone(), inner: Some((member, inner)), said })
+            let content = text(&inner)?;
+            Some(Self { block: block.clone(), inner: Some((member, inner)), content })
         })
     }
 

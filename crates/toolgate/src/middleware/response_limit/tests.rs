@@ -311,7 +311,7 @@ async fn results_that_are_no_objects_or_ask_for_input_are_refused_too() {
 
 #[tokio::test]
 async fn a_tool_may_have_a_limit_of_its_own() {
-    let rule = |selector: &str, bytes, keep| (selector.parse().unwrap(), bytes, keep);
+    let rule = |tools: &str, bytes, keep| ToolLimit { tools: tools.parse().unwrap(), bytes, keep };
     let layer = chain(ResponseLimit::new(ResponseLimitConfig {
         bytes: 4000,
         keep: Keep::Tail,

@@ -116,7 +116,7 @@ impl Retry {
 /// The outcome of a call that the client cancels between two attempts. It keeps only whether the failed
 /// attempt executed.
 fn given_up(last: &Outcome) -> Outcome {
-    Failure::new(Code::Cancelled, "the call was given up before it was tried again")
+    Failure::new(Code::Cancelled, "the call was cancelled before the retry")
         .by(NAME, "cancelled")
         .with_executed(last.executed())
         .into()

@@ -235,7 +235,7 @@ impl Middleware for Sanitize {
     }
 }
 
-/// Which part of an answer to this method is cleaned. The request is not a call.
+/// Which part of a response to this method is cleaned. The request is not a call.
 fn area_of(method: &str) -> Area {
     match method {
         // `Sanitize::result` cleans the results of tasks, with the settings of their tools.

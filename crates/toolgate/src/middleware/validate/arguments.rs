@@ -29,7 +29,7 @@ impl Arguments {
     }
 }
 
-/// The number of values, nested ones included, and their depth. The JSON parser's depth limit bounds the recursion.
+/// The number of values, nested ones included, and their depth. The JSON parser's depth limit also limits the recursion.
 fn extent(value: &Value) -> (u64, usize) {
     let inner = |all: &mut dyn Iterator<Item = &Value>| {
         all.map(extent)
@@ -137,7 +137,7 @@ impl<'de> Visitor<'de> for ValueVisitor<'_> {
         while let Some(key) = members.next_key::<String>()? {
             if map.contains_key(&key) {
                 self.state.duplicate_key = Some(key);
-                return Err(A::Error::custom("a key stands there twice"));
+                return Err(A::Error::custom("a key occurs twice"));
             }
             let value = members.next_value_seed(self.inner())?;
             map.insert(key, value);

@@ -75,8 +75,7 @@ impl Validate {
         let published = config.input_schema || asks_names;
         let results = match config.output {
             OutputMode::Off => None,
-            OutputMode::Warn => Some(Results::new(false, config.strict)),
-            OutputMode::Enforce => Some(Results::new(true, config.strict)),
+            mode => Some(Results::new(mode, config.strict)),
         };
         Ok(Self {
             own,
@@ -113,14 +112,15 @@ impl Validate {
         compiled: Option<&'a DefinitionSchema>,
     ) -> Option<(Unknown, &'a str, &'a PropertyNames)> {
         let names = compiled?.names.as_ref()?;
-        let said = || self.covering(call).filter_map(|own| Some((own, own.unknown?)));
-        let exact = said().find(|(own, _)| own.selector.is_exact());
-        let (unknown, rule) = match exact.or_else(|| said().max_by_key(|(_, unknown)| *unknown)) {
-            Some((own, unknown)) => (unknown, own.rule.as_str()),
-            // A schema that welcomes other names means it, unless the operator speaks of this very tool.
-            None if names.is_open() => return None,
-            None => (self.unknown, UNKNOWN),
-        };
+        let candidates = || self.covering(call).filter_map(|own| Some((own, own.unknown?)));
+        let exact = candidates().find(|(own, _)| own.selector.is_exact());
+        let (unknown, rule) =
+            match exact.or_else(|| candidates().max_by_key(|(_, unknown)| *unknown)) {
+                Some((own, unknown)) => (unknown, own.rule.as_str()),
+                // A schema that welcomes other names means it, unless the operator speaks of this very tool.
+                None if names.is_open() => return None,
+                None => (self.unknown, UNKNOWN),
+            };
         (unknown != Unknown::Pass).then_some((unknown, rule, names))
     }
 

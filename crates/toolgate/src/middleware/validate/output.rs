@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use toolgate_wire::{Json, mcp::member};
 
 use super::{
-    NAME,
+    NAME, OutputMode,
     arguments::{self, Unreadable},
     issues::{self, Issue},
     schema::{DefinitionSchema, SchemaCache},
@@ -27,7 +27,7 @@ const PLACE: &str = "/structuredContent";
 #[derive(Debug)]
 pub(super) struct Results {
     published: SchemaCache,
-    is_enforced: bool,
+    mode: OutputMode,
     strict: bool,
 }
 
@@ -41,17 +41,17 @@ enum ResultFault {
 }
 
 impl Results {
-    pub(super) fn new(is_enforced: bool, strict: bool) -> Self {
-        Self { published: SchemaCache::new(OUTPUT_SCHEMA, false), is_enforced, strict }
+    pub(super) fn new(mode: OutputMode, strict: bool) -> Self {
+        Self { published: SchemaCache::new(OUTPUT_SCHEMA, false), mode, strict }
     }
 
     pub(super) fn is_enforced(&self) -> bool {
-        self.is_enforced
+        self.mode == OutputMode::Enforce
     }
 
     /// The failure for the result of a task with an unknown tool, which has no schema.
     pub(super) fn of_unknown(&self, outcome: Outcome) -> Outcome {
-        if !self.is_enforced || outcome.class() != Class::Ok || outcome.failure().is_some() {
+        if !self.is_enforced() || outcome.class() != Class::Ok || outcome.failure().is_some() {
             return outcome;
         }
         let message = "The result of the task cannot be checked, and is withheld: the gateway does not know \
@@ -71,11 +71,11 @@ impl Results {
         };
         match wrong(&compiled, result.json()) {
             None => outcome,
-            Some(ResultFault::Issues(issues)) if self.is_enforced => unfit(tool, &issues).into(),
-            Some(ResultFault::TooMany) if self.is_enforced => {
+            Some(ResultFault::Issues(issues)) if self.is_enforced() => unfit(tool, &issues).into(),
+            Some(ResultFault::TooMany) if self.is_enforced() => {
                 uncheckable(tool, "it holds too many values", OUTPUT_SCHEMA).into()
             }
-            Some(ResultFault::Unusable) if self.is_enforced && self.strict => {
+            Some(ResultFault::Unusable) if self.is_enforced() && self.strict => {
                 uncheckable(tool, "its output schema cannot be used", "strict").into()
             }
             Some(wrong) => {

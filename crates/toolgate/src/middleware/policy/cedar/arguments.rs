@@ -25,7 +25,7 @@ fn members(json: &Json, wanted: &Members, depth: usize) -> Result<Expression, St
     for (key, value) in object.iter().filter(|(key, _)| wanted.has(key)) {
         // It is unknown which of two equal keys the tool will use. This counts members that are dropped below, too.
         if !seen.insert(key.clone()) {
-            return Err(format!("`{key}` stands there twice"));
+            return Err(format!("`{key}` occurs twice"));
         }
         if key.contains(char::REPLACEMENT_CHARACTER) {
             return Err(format!("the name `{key}` is no text"));
@@ -165,9 +165,9 @@ mod tests {
 
     #[test]
     fn what_is_in_doubt_is_a_fault() {
-        assert_eq!(fault(r#"{"a":1,"a":2}"#), "`a` stands there twice");
-        assert_eq!(fault(r#"{"a":1,"\u0061":null}"#), "`a` stands there twice");
-        assert_eq!(fault(r#"{"a":{"b":null,"b":2}}"#), "`b` stands there twice");
+        assert_eq!(fault(r#"{"a":1,"a":2}"#), "`a` occurs twice");
+        assert_eq!(fault(r#"{"a":1,"\u0061":null}"#), "`a` occurs twice");
+        assert_eq!(fault(r#"{"a":{"b":null,"b":2}}"#), "`b` occurs twice");
         assert!(fault(r#"{"a":"\ud800"}"#).contains("surrogate"));
         assert!(fault(r#"{"\ud800":1}"#).contains("is no text"));
         for no_object in ["[]", "1", "null", "\"x\""] {

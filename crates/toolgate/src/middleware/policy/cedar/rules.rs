@@ -46,7 +46,7 @@ impl File<'_> {
         for policy in policies {
             let rule = self.rule(policy)?;
             if !ids.insert(Arc::clone(&rule.id)) {
-                return Err(self.fault(&rule.id, "stands there twice: give each its own `@id`"));
+                return Err(self.fault(&rule.id, "occurs twice: give each its own `@id`"));
             }
             rules.push(rule);
         }

@@ -342,7 +342,7 @@ fn a_rule_that_could_never_do_what_it_says_is_refused() {
     let twice = read(
         "@id(\"a\") permit (principal,action,resource); @id(\"a\") permit (principal,action,resource);",
     );
-    assert!(twice.unwrap_err().to_string().contains("rule `a` stands there twice"));
+    assert!(twice.unwrap_err().to_string().contains("rule `a` occurs twice"));
     let number = read(
         "permit (principal,action,resource); @id(\"policy0\") permit (principal,action,resource);",
     );

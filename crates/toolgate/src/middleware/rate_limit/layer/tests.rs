@@ -80,7 +80,7 @@ impl Bench {
     }
 
     fn try_as(&self, cx: &Context, name: &str) -> Result<(), Failure> {
-        self.layer.decide(cx, &Call::new(tool(name, Tier::Readonly), None), true)
+        self.layer.decide(cx, &Call::new(tool(name, Tier::Readonly), None), Counting::On)
     }
 
     fn call(&self, name: &str) -> Result<(), Failure> {
