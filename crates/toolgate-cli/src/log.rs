@@ -86,11 +86,11 @@ const PERIOD: Duration = Duration::from_secs(10);
 #[derive(Default)]
 struct Lines {
     /// Recent warnings by call site.
-    warnings: Mutex<HashMap<Identifier, Recent>>,
+    warnings: Mutex<HashMap<Identifier, WarningCount>>,
 }
 
 /// The warnings of one kind in the current period.
-struct Recent {
+struct WarningCount {
     since: Instant,
     written: u32,
     skipped: u64,
@@ -112,7 +112,7 @@ impl Lines {
             return Decision::Write { skipped: 0 };
         }
         let mut warnings = self.warnings.lock().unwrap_or_else(PoisonError::into_inner);
-        let new = || Recent { since: Instant::now(), written: 0, skipped: 0 };
+        let new = || WarningCount { since: Instant::now(), written: 0, skipped: 0 };
         let recent = warnings.entry(metadata.callsite()).or_insert_with(new);
         let mut skipped = 0;
         if recent.since.elapsed() > PERIOD {

@@ -13,7 +13,7 @@ use rmcp::{
 use toolgate::{
     Chain, ClientInfo, Context, Control, Failure, Session, TierRules, ToolId,
     admission::{Narrowing, too_many_in_flight},
-    middleware::overrides::{CurrentOverrides, Resolved},
+    middleware::overrides::{CurrentOverrides, ResolvedName},
 };
 use toolgate_wire::{Id, Json};
 
@@ -136,8 +136,8 @@ impl ActiveChain {
     pub(crate) fn own_name(&self, server: &str, wire_name: &str) -> Option<String> {
         let Some(names) = &self.names else { return Some(wire_name.to_owned()) };
         match names.get().resolve(server, wire_name) {
-            Resolved::Tool(own) => Some(own.to_owned()),
-            Resolved::Gone => None,
+            ResolvedName::Tool(own) => Some(own.to_owned()),
+            ResolvedName::Gone => None,
         }
     }
 }

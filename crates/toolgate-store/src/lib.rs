@@ -14,7 +14,8 @@ pub use error::StoreError;
 pub use log_writer::{LogWriter, write_log};
 pub use sqlite::SqliteStore;
 pub use store::{
-    AuditRecord, Cursor, Filter, Node, Page, Pruned, Retention, Size, Store, StoreFuture, Tree,
+    AuditRecord, Cursor, Filter, FirstList, Node, Page, PruneResult, Retention, Size, Store,
+    StoreFuture, Tree,
 };
 pub use toolgate::middleware::log::{CallRecord, RecordKind};
 

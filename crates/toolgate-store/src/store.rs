@@ -33,7 +33,7 @@ pub trait Store: fmt::Debug + Send + Sync {
     fn tree<'a>(&'a self, id: &'a str) -> StoreFuture<'a, Option<Tree>>;
 
     /// Removes the oldest records until the rest is within the limits.
-    fn prune<'a>(&'a self, retention: &'a Retention) -> StoreFuture<'a, Pruned>;
+    fn prune<'a>(&'a self, retention: &'a Retention) -> StoreFuture<'a, PruneResult>;
 
     /// The number and the size of the records.
     fn size(&self) -> StoreFuture<'_, Size>;
@@ -45,18 +45,12 @@ pub trait Store: fmt::Debug + Send + Sync {
     fn remember_tools<'a>(&'a self, namespace: &'a str, tools: &'a [ToolId])
     -> StoreFuture<'a, ()>;
 
-    /// Records the first list of a server as approved, if none was recorded before, and returns all known tools of the
-    /// namespace, in one transaction.
+    /// Records the list as approved if it is the first one of its server, and returns all known tools of the namespace,
+    /// in one transaction.
     ///
     /// When a namespace is recorded for the first time, the store remembers its `servers`. It approves the first list of
     /// each of them. It approves no later list, and no list of a server that was added later.
-    fn approve_first_list<'a>(
-        &'a self,
-        namespace: &'a str,
-        servers: &'a [Arc<str>],
-        server: &'a str,
-        tools: &'a [ToolId],
-    ) -> StoreFuture<'a, Vec<ToolId>>;
+    fn approve_first_list<'a>(&'a self, list: FirstList<'a>) -> StoreFuture<'a, Vec<ToolId>>;
 
     /// Writes all audit lines, or none.
     fn append_audit<'a>(&'a self, lines: &'a [AuditRecord]) -> StoreFuture<'a, ()>;
@@ -66,6 +60,19 @@ pub trait Store: fmt::Debug + Send + Sync {
 
     /// Finishes all work and closes the store. Later operations fail.
     fn close(&self) -> Boxed<'_, ()>;
+}
+
+/// A list of tools that may be the first one of its server in a namespace.
+#[derive(Clone, Copy, Debug)]
+pub struct FirstList<'a> {
+    /// The namespace.
+    pub namespace: &'a str,
+    /// The servers that the namespace has now.
+    pub servers: &'a [Arc<str>],
+    /// The server that listed the tools.
+    pub server: &'a str,
+    /// The tools.
+    pub tools: &'a [ToolId],
 }
 
 /// One line of the audit.
@@ -195,7 +202,7 @@ impl From<&LogConfig> for Retention {
 
 /// How many records were removed, by reason.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Pruned {
+pub struct PruneResult {
     /// Older than the limit.
     pub by_age: u64,
     /// More than the maximum number.
@@ -204,7 +211,7 @@ pub struct Pruned {
     pub by_bytes: u64,
 }
 
-impl Pruned {
+impl PruneResult {
     /// The sum.
     #[must_use]
     pub fn total(self) -> u64 {

@@ -152,7 +152,7 @@ pub struct PaneInfo {
     pub pane_width: Option<String>,
     /// In rows.
     pub pane_height: Option<String>,
-    /// Where it is in the window, in columns and rows from 0.
+    /// Its first column; columns and rows of the window count from 0.
     pub pane_left: i64,
     /// Its first row.
     pub pane_top: i64,

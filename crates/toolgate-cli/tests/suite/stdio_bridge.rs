@@ -474,9 +474,9 @@ fn refusals_of_the_gateway_say_what_to_do() {
     }
     // Words of its own, said before it read whose request it was.
     let call = client.post("ping", json!({}));
-    let said = r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"no session","data":{"a":1}}}"#;
+    let body = r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"no session","data":{"a":1}}}"#;
     let asked = gateway.expect("POST", "ping");
-    asked.respond("400 Bad Request", "content-type: application/json\r\n", said);
+    asked.respond("400 Bad Request", "content-type: application/json\r\n", body);
     let error = client.answer(call)["error"].clone();
     assert_eq!(error, json!({"code": -32000, "message": "no session", "data": {"a": 1}}));
     // Something else listens there.

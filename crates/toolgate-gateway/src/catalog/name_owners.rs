@@ -45,7 +45,7 @@ pub(crate) struct Claim {
     pub(crate) own: Arc<str>,
 }
 
-/// The names that a snapshot assigns, for each list.
+/// The names that a snapshot assigns, for each list in the order of [`ListName`].
 pub(crate) type Claims = [Vec<Claim>; 4];
 
 /// The owners of all names of a namespace.

@@ -7,7 +7,7 @@ use std::{
 
 use toolgate::{
     TierRules, Tool, ToolId,
-    middleware::overrides::{Overrides, Resolved},
+    middleware::overrides::{Overrides, ResolvedName},
 };
 use toolgate_wire::{
     Json, Object,
@@ -213,7 +213,7 @@ impl Snapshot {
     /// A renamed tool can also be called by its own name, unless that name belongs to another tool.
     fn alias(&mut self, entry: &ToolEntry, inputs: &SnapshotInputs<'_>) -> Option<Claim> {
         let (own, server) = (entry.tool.id().name(), &entry.server);
-        if inputs.overrides.resolve(&server.name, own) != Resolved::Tool(own) {
+        if inputs.overrides.resolve(&server.name, own) != ResolvedName::Tool(own) {
             return None;
         }
         let alias = match inputs.prefix {

@@ -13,7 +13,8 @@ use arc_swap::ArcSwap;
 use parking_lot::{Mutex, RwLock};
 use tokio_util::sync::CancellationToken;
 use toolgate::{
-    CallId, Principal, Session, Tool, ToolId, admission::Narrowing, middleware::overrides::Resolved,
+    CallId, Principal, Session, Tool, ToolId, admission::Narrowing,
+    middleware::overrides::ResolvedName,
 };
 use toolgate_wire::Limits;
 
@@ -89,8 +90,8 @@ impl NamespaceChain {
     /// The exclusive server's own name of the tool that a name on the wire means; `None` where it means none any more.
     pub(super) fn own_name(&self, live: &LiveTools, name: &str) -> Option<String> {
         match self.stack.overrides.get().resolve(&live.server().name, name) {
-            Resolved::Tool(own) => Some(own.to_owned()),
-            Resolved::Gone => None,
+            ResolvedName::Tool(own) => Some(own.to_owned()),
+            ResolvedName::Gone => None,
         }
     }
 

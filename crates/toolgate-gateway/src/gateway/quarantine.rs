@@ -12,6 +12,7 @@ use std::{
 
 use parking_lot::{Mutex, MutexGuard};
 use toolgate::{ToolId, middleware::filter::KnownTools};
+use toolgate_store::FirstList;
 
 use crate::{records::store_records::SeenTools, upstream::server::Server};
 
@@ -83,12 +84,13 @@ impl Quarantine {
         let waiting = self.lock().waiting.clone();
         let mut has_recorded = false;
         for (server, listed) in waiting {
-            let (namespace, servers) = (&self.namespace, &self.servers);
-            if !self
-                .store
-                .approve_first_list(namespace, servers, &server, &listed, &self.known)
-                .await
-            {
+            let list = FirstList {
+                namespace: &self.namespace,
+                servers: &self.servers,
+                server: &server,
+                tools: &listed,
+            };
+            if !self.store.approve_first_list(list, &self.known).await {
                 break;
             }
             self.lock().waiting.remove(&server);

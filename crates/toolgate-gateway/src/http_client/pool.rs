@@ -25,14 +25,14 @@ const SWEEP_INTERVAL: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 #[repr(align(64))]
 pub(super) struct Shard {
-    idle: Mutex<Idle>,
+    idle: Mutex<IdleConnections>,
     origin: Arc<str>,
     bounds: Bounds,
 }
 
 #[derive(Debug, Default)]
 #[expect(clippy::vec_box, reason = "they come from calls and go to calls: what is moved is small")]
-struct Idle {
+struct IdleConnections {
     /// Ordered by their last use, the oldest first.
     connections: Vec<Box<HttpConnection>>,
     /// The runtimes on which a sweep of this shard runs.
@@ -101,7 +101,7 @@ impl Shard {
         is_needed
     }
 
-    fn idle(&self) -> MutexGuard<'_, Idle> {
+    fn idle(&self) -> MutexGuard<'_, IdleConnections> {
         self.idle.lock()
     }
 

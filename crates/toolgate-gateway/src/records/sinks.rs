@@ -7,6 +7,7 @@ use toolgate::{
     settings::Settings,
     stack::{Parts, Stack},
 };
+use toolgate_store::FirstList;
 
 use crate::{
     config::{TelemetryConfig, TrailConfig},
@@ -85,9 +86,10 @@ impl RecordSinks {
     pub async fn approve_first_list(&self, namespace: &str, stack: &Stack, listed: Vec<ToolId>) {
         if let Some(seen) = self.store.seen_tools() {
             let Some(server) = listed.first().map(|tool| Arc::from(tool.server())) else { return };
-            let (servers, known) = (std::slice::from_ref(&server), &stack.parts().known);
+            let servers = std::slice::from_ref(&server);
+            let list = FirstList { namespace, servers, server: &server, tools: &listed };
             // If the store fails, the tools stay quarantined.
-            let _ = seen.approve_first_list(namespace, servers, &server, &listed, known).await;
+            let _ = seen.approve_first_list(list, &stack.parts().known).await;
         }
     }
 

@@ -13,7 +13,7 @@ use toolgate::{
     settings::Settings,
     stack::Parts,
 };
-use toolgate_store::{LogWriter, Retention, Store};
+use toolgate_store::{FirstList, LogWriter, Retention, Store};
 
 use super::{RecordsError, audit_store::AuditStore, trail::TrailExporter};
 use crate::config::TrailConfig;
@@ -143,17 +143,8 @@ pub(crate) async fn known_tools(url: &str, namespace: &str) -> Result<Vec<ToolId
 impl SeenTools {
     /// Approves the first list of a server, if none was approved before, and sets the approved tools in `known`, which
     /// the filter reads. Returns `false` if the store fails: nothing is approved then, and the caller has to try again.
-    ///
-    /// `servers` are the servers that the namespace has now.
-    pub(crate) async fn approve_first_list(
-        &self,
-        namespace: &str,
-        servers: &[Arc<str>],
-        server: &str,
-        listed: &[ToolId],
-        known: &KnownTools,
-    ) -> bool {
-        match self.0.approve_first_list(namespace, servers, server, listed).await {
+    pub(crate) async fn approve_first_list(&self, list: FirstList<'_>, known: &KnownTools) -> bool {
+        match self.0.approve_first_list(list).await {
             Ok(all) => {
                 known.set(all);
                 true

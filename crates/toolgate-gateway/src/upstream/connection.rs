@@ -14,7 +14,7 @@ use toolgate::Failure;
 use toolgate_wire::{Id, Json, Message, Object, mcp::Era, request};
 
 use super::{
-    event_request::{Accepted, EventRequest},
+    event_request::{EventRequest, StartedExchange},
     in_flight::InFlightRequest,
     pipe::Pipe,
     request::{IdRewrite, StartFailure, UpstreamEvent, UpstreamRequest},
@@ -47,8 +47,10 @@ impl UpstreamTransport {
             }
             Self::Http(http) => {
                 Ok(match EventRequest::start(http, request, clients_id, compose).await? {
-                    Accepted::Answered(response) => InFlightRequest::Answered(Some(response)),
-                    Accepted::Streaming(sent) => InFlightRequest::Events(sent),
+                    StartedExchange::Answered(response) => {
+                        InFlightRequest::Answered(Some(response))
+                    }
+                    StartedExchange::Streaming(sent) => InFlightRequest::Events(sent),
                 })
             }
         }

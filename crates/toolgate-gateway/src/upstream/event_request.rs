@@ -65,7 +65,7 @@ enum StreamEvent {
 }
 
 /// A request that the server has accepted.
-pub(super) enum Accepted {
+pub(super) enum StartedExchange {
     Answered(Box<Message>),
     Streaming(Box<EventRequest>),
 }
@@ -77,7 +77,7 @@ impl EventRequest {
         request: UpstreamRequest<'_>,
         clients_id: Option<&Id>,
         compose: impl FnOnce(IdRewrite) -> Bytes,
-    ) -> Result<Accepted, StartFailure> {
+    ) -> Result<StartedExchange, StartFailure> {
         // Ids must be unique within a session, and clients choose theirs independently of each other.
         let is_numbered = http.has_session() || clients_id.is_none();
         let entry = if is_numbered {
@@ -118,7 +118,7 @@ impl EventRequest {
                 let answered = http.post(is_safe, http.session_headers(), body).await;
                 http.read_response(answered, &expected).await
             }));
-            return Ok(Accepted::Streaming(Box::new(sent)));
+            return Ok(StartedExchange::Streaming(Box::new(sent)));
         }
         if needs_stream {
             http.wait_for_stream().await;
@@ -130,7 +130,7 @@ impl EventRequest {
         match http.read_response(answered, &sent.expected).await {
             Ok(PostResult::Response(message)) => {
                 sent.finish();
-                return Ok(Accepted::Answered(message));
+                return Ok(StartedExchange::Answered(message));
             }
             Ok(PostResult::Stream(stream)) => sent.phase = Phase::Reading(stream),
             Ok(PostResult::Accepted) => sent.phase = Phase::Elsewhere,
@@ -139,7 +139,7 @@ impl EventRequest {
                 return Err(failure);
             }
         }
-        Ok(Accepted::Streaming(Box::new(sent)))
+        Ok(StartedExchange::Streaming(Box::new(sent)))
     }
 
     pub(super) async fn next(&mut self) -> Result<UpstreamEvent, Failure> {

@@ -236,15 +236,15 @@ impl PendingRequests {
         &self,
         event: UpstreamEvent,
         accepts: impl Fn(&Interest) -> bool,
-    ) -> Routed {
+    ) -> RouteResult {
         let table = self.lock();
         let calls = || table.waiting.values().filter(|waiting| !waiting.interest.is_ours);
-        let Some(first) = calls().next() else { return Routed::NoClient(event) };
+        let Some(first) = calls().next() else { return RouteResult::NoClient(event) };
         let session = first.interest.session.as_ref();
         let is_one = calls().count() == 1
             || session.is_some() && calls().all(|call| call.interest.session.as_ref() == session);
         if !is_one {
-            return Routed::SeveralClients(event);
+            return RouteResult::SeveralClients(event);
         }
         let accepting = calls().filter_map(|waiting| {
             let events = waiting.side_events.as_ref().filter(|_| accepts(&waiting.interest));
@@ -252,17 +252,17 @@ impl PendingRequests {
         });
         match accepting.max_by_key(|(number, _)| *number) {
             Some((_, events)) => match events.try_send(event) {
-                Ok(()) => Routed::Delivered,
-                Err(error) => Routed::NotAccepted(error.into_inner()),
+                Ok(()) => RouteResult::Delivered,
+                Err(error) => RouteResult::NotAccepted(error.into_inner()),
             },
-            None => Routed::NotAccepted(event),
+            None => RouteResult::NotAccepted(event),
         }
     }
 }
 
 /// What became of a message that does not say which request it belongs to. Gives the message back unless it was delivered.
 #[derive(Debug)]
-pub(super) enum Routed {
+pub(super) enum RouteResult {
     Delivered,
     /// No client has a pending request.
     NoClient(UpstreamEvent),
@@ -272,7 +272,7 @@ pub(super) enum Routed {
     NotAccepted(UpstreamEvent),
 }
 
-impl Routed {
+impl RouteResult {
     /// The message, if it is a notification that was not delivered.
     pub(super) fn into_undelivered_notification(self) -> Option<Message> {
         match self {

@@ -24,7 +24,7 @@ use toolgate_wire::{
 use super::{
     events::{ReplyTo, SharedListener, UpstreamNotification},
     failures::{LossStage, connection_lost, protocol_violation},
-    pending::{Lookup, PendingId, PendingOutcome, PendingRequests, Routed, cancellation},
+    pending::{Lookup, PendingId, PendingOutcome, PendingRequests, RouteResult, cancellation},
     request::{IdRewrite, Interest, StartFailure, UpstreamEvent, UpstreamRequest},
 };
 use crate::{
@@ -308,21 +308,21 @@ impl Pipe {
         let accepts = |interest: &Interest| interest.can_answer(&method, params.as_ref());
         let event = UpstreamEvent::ServerRequest(message);
         let text = match self.pending.deliver_to_only_client(event, accepts) {
-            Routed::Delivered => return,
+            RouteResult::Delivered => return,
             // The request is not about a call: the session that owns the connection may answer it.
-            Routed::NoClient(UpstreamEvent::ServerRequest(message))
+            RouteResult::NoClient(UpstreamEvent::ServerRequest(message))
                 if listener.on_request(message.clone(), ReplyTo::Pipe(Arc::clone(&self.queue))) =>
             {
                 return;
             }
-            Routed::SeveralClients(_) => {
+            RouteResult::SeveralClients(_) => {
                 let server = &self.server;
                 tracing::warn!(%server, "`{method}` is refused: it does not say for which of several clients' calls it asks; set `sharing = \"session\"` for this server");
                 Cow::Borrowed(
                     "calls of several clients are in flight, and the request does not say which one it is about",
                 )
             }
-            Routed::NoClient(_) | Routed::NotAccepted(_) => {
+            RouteResult::NoClient(_) | RouteResult::NotAccepted(_) => {
                 Cow::Owned(format!("no client that is here can be asked `{method}`"))
             }
         };

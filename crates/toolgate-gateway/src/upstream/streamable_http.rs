@@ -21,7 +21,7 @@ use toolgate_wire::{
 use super::{
     events::{ReplyChannel, ReplyTo, SharedListener},
     failures::{connection_lost, protocol_violation, unavailable},
-    pending::{PendingOutcome, PendingRequests, Routed},
+    pending::{PendingOutcome, PendingRequests, RouteResult},
     request::{Interest, StartFailure, UpstreamEvent, UpstreamRequest},
 };
 use crate::http_client::{BodyError, EventStream, HttpClient, HttpResponse, SendError};
@@ -381,8 +381,8 @@ impl StreamableHttp {
             let accepts = |interest: &Interest| interest.can_answer(&method, params.as_ref());
             let event = UpstreamEvent::ServerRequest(message);
             match self.pending.deliver_to_only_client(event, accepts) {
-                Routed::Delivered => return,
-                Routed::NoClient(UpstreamEvent::ServerRequest(message))
+                RouteResult::Delivered => return,
+                RouteResult::NoClient(UpstreamEvent::ServerRequest(message))
                     if self.listener.on_request(message.clone(), self.reply_channel()) =>
                 {
                     return;

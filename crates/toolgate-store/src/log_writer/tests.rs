@@ -14,7 +14,7 @@ use toolgate::{
 use super::*;
 use crate::{
     SqliteStore,
-    store::{AuditRecord, Cursor, Filter, Page, Pruned, Size, StoreFuture, Tree},
+    store::{AuditRecord, Cursor, Filter, FirstList, Page, PruneResult, Size, StoreFuture, Tree},
     suite::sample,
 };
 
@@ -83,8 +83,8 @@ impl Store for ControlledStore {
         Box::pin(std::future::pending())
     }
 
-    fn prune<'a>(&'a self, _: &'a Retention) -> StoreFuture<'a, Pruned> {
-        Box::pin(async { Ok(Pruned::default()) })
+    fn prune<'a>(&'a self, _: &'a Retention) -> StoreFuture<'a, PruneResult> {
+        Box::pin(async { Ok(PruneResult::default()) })
     }
 
     fn size(&self) -> StoreFuture<'_, Size> {
@@ -95,13 +95,7 @@ impl Store for ControlledStore {
         Box::pin(std::future::pending())
     }
 
-    fn approve_first_list<'a>(
-        &'a self,
-        _: &'a str,
-        _: &'a [Arc<str>],
-        _: &'a str,
-        _: &'a [ToolId],
-    ) -> StoreFuture<'a, Vec<ToolId>> {
+    fn approve_first_list<'a>(&'a self, _: FirstList<'a>) -> StoreFuture<'a, Vec<ToolId>> {
         unimplemented!()
     }
 

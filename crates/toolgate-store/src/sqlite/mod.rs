@@ -30,7 +30,10 @@ use toolgate::{Boxed, ToolId, middleware::log::CallRecord};
 use self::writer::Writer;
 use crate::{
     error::StoreError,
-    store::{AuditRecord, Cursor, Filter, Page, Pruned, Retention, Size, Store, StoreFuture, Tree},
+    store::{
+        AuditRecord, Cursor, Filter, FirstList, Page, PruneResult, Retention, Size, Store,
+        StoreFuture, Tree,
+    },
 };
 
 /// How long a process waits for another one to release the file's lock.
@@ -161,7 +164,7 @@ impl Store for SqliteStore {
         )
     }
 
-    fn prune<'a>(&'a self, retention: &'a Retention) -> StoreFuture<'a, Pruned> {
+    fn prune<'a>(&'a self, retention: &'a Retention) -> StoreFuture<'a, PruneResult> {
         Box::pin(async move {
             prune::prune(&self.writer, retention).await.map_err(|error| self.failed(&error))
         })
@@ -190,15 +193,9 @@ impl Store for SqliteStore {
         })
     }
 
-    fn approve_first_list<'a>(
-        &'a self,
-        namespace: &'a str,
-        servers: &'a [Arc<str>],
-        server: &'a str,
-        tools: &'a [ToolId],
-    ) -> StoreFuture<'a, Vec<ToolId>> {
+    fn approve_first_list<'a>(&'a self, list: FirstList<'a>) -> StoreFuture<'a, Vec<ToolId>> {
         Box::pin(async move {
-            let done = tools::approve(&self.writer, namespace, servers, server, tools).await;
+            let done = tools::approve(&self.writer, list).await;
             done.map_err(|error| self.failed(&error))
         })
     }

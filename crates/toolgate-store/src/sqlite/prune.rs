@@ -5,7 +5,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use sqlx::{SqliteConnection, SqlitePool};
 
 use super::writer::Writer;
-use crate::store::{Pruned, Retention, Size};
+use crate::store::{PruneResult, Retention, Size};
 
 /// The number of records removed in a transaction.
 const MAX_PRUNED_RECORDS: i64 = 500;
@@ -15,8 +15,11 @@ const RETURN_PAGES: &str = "PRAGMA incremental_vacuum(500)";
 /// is slow.
 const FREE_PAGES_SHARE: i64 = 4;
 
-pub(super) async fn prune(writer: &Writer, retention: &Retention) -> Result<Pruned, sqlx::Error> {
-    let mut pruned = Pruned::default();
+pub(super) async fn prune(
+    writer: &Writer,
+    retention: &Retention,
+) -> Result<PruneResult, sqlx::Error> {
+    let mut pruned = PruneResult::default();
     if let Some(age) = retention.age {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let before = i64::try_from(now.saturating_sub(age).as_micros()).unwrap_or(i64::MAX);

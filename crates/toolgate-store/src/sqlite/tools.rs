@@ -1,14 +1,12 @@
 //! The tools that were seen in each namespace.
 
-use std::{
-    sync::Arc,
-    time::{SystemTime, UNIX_EPOCH},
-};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use sqlx::{Connection as _, SqliteConnection, SqlitePool};
 use toolgate::ToolId;
 
 use super::writer::Writer;
+use crate::store::FirstList;
 
 pub(super) async fn known(
     readers: &SqlitePool,
@@ -27,11 +25,9 @@ const SELECT_KNOWN: &str =
 /// Approves the first list of a server, in one transaction.
 pub(super) async fn approve(
     writer: &Writer,
-    namespace: &str,
-    servers: &[Arc<str>],
-    server: &str,
-    tools: &[ToolId],
+    list: FirstList<'_>,
 ) -> Result<Vec<ToolId>, sqlx::Error> {
+    let FirstList { namespace, servers, server, tools } = list;
     let mut connection = writer.get().await?;
     let mut transaction = connection.begin_with("BEGIN IMMEDIATE").await?;
     let sql = "SELECT EXISTS (SELECT 1 FROM known_tools WHERE namespace = ?)";

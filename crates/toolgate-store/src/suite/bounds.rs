@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use super::{all, fill, now_us, sample};
-use crate::store::{Filter, Pruned, Retention, Store};
+use crate::store::{Filter, FirstList, PruneResult, Retention, Store};
 use toolgate::{ToolId, middleware::log::CallRecord};
 
 pub(super) async fn by_age(store: Arc<dyn Store>) {
@@ -13,7 +13,7 @@ pub(super) async fn by_age(store: Arc<dyn Store>) {
     let day = Duration::from_hours(24);
     let retention = Retention { age: Some(day), ..Retention::default() };
     let pruned = store.prune(&retention).await.unwrap();
-    assert_eq!(pruned, Pruned { by_age: 2, ..Pruned::default() });
+    assert_eq!(pruned, PruneResult { by_age: 2, ..PruneResult::default() });
     assert_eq!(all(&*store, &Filter::default()).await, [3, 1]);
     assert_eq!(store.prune(&retention).await.unwrap().total(), 0);
     assert_eq!(store.prune(&Retention::default()).await.unwrap().total(), 0, "without end");
@@ -23,7 +23,7 @@ pub(super) async fn by_records(store: Arc<dyn Store>) {
     fill(&*store, 5000).await;
     let retention = Retention { records: Some(10), ..Retention::default() };
     let pruned = store.prune(&retention).await.unwrap();
-    assert_eq!(pruned, Pruned { by_records: 4990, ..Pruned::default() });
+    assert_eq!(pruned, PruneResult { by_records: 4990, ..PruneResult::default() });
     assert_eq!(all(&*store, &Filter::default()).await, (4990..5000).rev().collect::<Vec<_>>());
     let newest = store.query(&Filter::default(), 1, None).await.unwrap().head;
     // A cursor value is never used twice, even after all records were removed.
@@ -56,6 +56,15 @@ pub(super) async fn by_bytes(store: Arc<dyn Store>) {
     assert!(left.records == 0 && left.bytes <= empty * 2, "{left:?}");
 }
 
+fn list<'a>(
+    namespace: &'a str,
+    servers: &'a [Arc<str>],
+    server: &'a str,
+    tools: &'a [ToolId],
+) -> FirstList<'a> {
+    FirstList { namespace, servers, server, tools }
+}
+
 /// The first list of each server that the namespace began with is approved, and no other, also with simultaneous calls.
 pub(super) async fn first_lists(store: Arc<dyn Store>) {
     let servers: Vec<Arc<str>> = vec!["a".into(), "b".into(), "empty".into()];
@@ -65,7 +74,8 @@ pub(super) async fn first_lists(store: Arc<dyn Store>) {
     };
     let approve = async |server: &str, tools: &[&str]| {
         let tools: Vec<ToolId> = tools.iter().map(|tool| id(tool)).collect();
-        let known = store.approve_first_list("first", &servers, server, &tools).await.unwrap();
+        let known =
+            store.approve_first_list(list("first", &servers, server, &tools)).await.unwrap();
         assert_eq!(known, store.known_tools("first").await.unwrap());
         known.iter().map(ToString::to_string).collect::<Vec<_>>()
     };
@@ -77,13 +87,14 @@ pub(super) async fn first_lists(store: Arc<dyn Store>) {
     assert_eq!(approve("b", &["b/late"]).await, ["a/x", "a/y", "b/late"], "it came up late");
     // Tools of a store without approvals count as approved.
     store.remember_tools("before", &[id("a/x")]).await.unwrap();
-    let known = store.approve_first_list("before", &servers, "b", &[id("b/x")]).await.unwrap();
+    let known =
+        store.approve_first_list(list("before", &servers, "b", &[id("b/x")])).await.unwrap();
     assert_eq!(known, [id("a/x")]);
     // One of two simultaneous lists is the first.
     let (one, two) = ([id("a/one")], [id("a/two")]);
     let (left, right) = tokio::join!(
-        store.approve_first_list("race", &servers, "a", &one),
-        store.approve_first_list("race", &servers, "a", &two),
+        store.approve_first_list(list("race", &servers, "a", &one)),
+        store.approve_first_list(list("race", &servers, "a", &two)),
     );
     assert_eq!(left.unwrap().len() + right.unwrap().len(), 2);
     assert_eq!(store.known_tools("race").await.unwrap().len(), 1);

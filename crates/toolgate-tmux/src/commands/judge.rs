@@ -5,7 +5,9 @@ use std::{collections::HashMap, path::PathBuf, rc::Rc};
 use super::{
     Class, Finding, Judgement, ShellContext,
     arg::{Arg, HOME, UNKNOWN, VariableValue},
-    shell::{self, HereDocument, Pipeline, Redirect, ShellCommand, ShellScript, Simple, Word},
+    shell::{
+        self, HereDocument, Pipeline, Redirect, ShellCommand, ShellScript, SimpleCommand, Word,
+    },
 };
 
 /// The maximum number of commands in a script, with those of loops and functions, beside one for each line.
@@ -47,8 +49,18 @@ pub(super) struct PipeData {
     pub(super) given: bool,
 }
 
+/// How the current command would run.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct CommandContext {
+    /// Whether the script runs on another machine.
+    pub(super) remote: bool,
+    /// Whether the command runs for each of many files, by `xargs` or `find`.
+    pub(super) bulk: bool,
+    /// Whether this is the body of a function that is being defined: its arguments are not known yet.
+    pub(super) defining: bool,
+}
+
 /// The state of the shell that would run the script, and the findings so far.
-#[expect(clippy::struct_excessive_bools, reason = "each is a separate fact")]
 pub(super) struct Judge<'a> {
     pub(super) place: &'a ShellContext,
     pub(super) variables: HashMap<String, VariableValue>,
@@ -56,14 +68,9 @@ pub(super) struct Judge<'a> {
     pub(super) folder: WorkingFolder,
     /// The files that the script has downloaded.
     pub(super) downloaded: Vec<String>,
-    /// Whether the script runs on another machine.
-    pub(super) remote: bool,
+    pub(super) context: CommandContext,
     /// Whether the unknown parts of this text were downloaded.
     pub(super) hidden: bool,
-    /// Whether the command runs for each of many files, by `xargs` or `find`.
-    pub(super) bulk: bool,
-    /// Whether this is the body of a function that is being defined: its arguments are not known yet.
-    pub(super) defining: bool,
     pub(super) unclear: bool,
     /// Whether the text is too long or too deeply nested to be read to its end.
     pub(super) overlong: bool,
@@ -82,10 +89,8 @@ impl<'a> Judge<'a> {
             functions: HashMap::new(),
             folder: WorkingFolder::start(place),
             downloaded: Vec::new(),
-            remote: false,
+            context: CommandContext::default(),
             hidden: false,
-            bulk: false,
-            defining: false,
             unclear: false,
             overlong: false,
             judgement: Judgement::default(),
@@ -233,16 +238,16 @@ impl<'a> Judge<'a> {
                     return PipeData::default();
                 }
                 self.hook_function(name);
-                let defining = std::mem::replace(&mut self.defining, true);
+                let defining = std::mem::replace(&mut self.context.defining, true);
                 self.script(body, &PipeData::default());
-                self.defining = defining;
+                self.context.defining = defining;
                 self.functions.insert(name.clone(), Rc::new(body.clone()));
                 PipeData::default()
             }
         }
     }
 
-    fn simple(&mut self, simple: &Simple, input: &PipeData) -> PipeData {
+    fn simple(&mut self, simple: &SimpleCommand, input: &PipeData) -> PipeData {
         for (name, word) in &simple.assigned {
             let value = self.value(word);
             self.hook_variable(name, &value, !simple.words.is_empty());

@@ -61,7 +61,7 @@ impl Judge<'_> {
     pub(super) fn location_of(&mut self, arg: &Arg) -> PathLocation {
         self.judgement.needs_folder = true;
         let relative = !arg.text.starts_with(['/', HOME]);
-        if self.remote && relative {
+        if self.context.remote && relative {
             return PathLocation::Outside;
         }
         // Only the text before the first unknown part is resolved; the rest leads below it.

@@ -61,7 +61,7 @@ impl Judge<'_> {
                 self.find(Class::PipeToShell, line, "it runs what was just downloaded");
             } else {
                 let why = "its program is only known when it runs";
-                if self.defining {
+                if self.context.defining {
                     self.unknown(Class::Unparsed, line, why);
                 } else {
                     self.find(Class::Unparsed, line, why);
@@ -197,10 +197,10 @@ impl Judge<'_> {
         if rest.is_empty() {
             return PipeData::default();
         }
-        let bulk = std::mem::replace(&mut self.bulk, true);
+        let bulk = std::mem::replace(&mut self.context.bulk, true);
         let Some(mark) = mark.filter(|mark| !mark.is_empty()) else {
             let output = self.program(&[rest, &read].concat(), &PipeData::default());
-            self.bulk = bulk;
+            self.context.bulk = bulk;
             return output;
         };
         for word in read.iter().take(16) {
@@ -212,7 +212,7 @@ impl Judge<'_> {
             let line: Vec<Arg> = rest.iter().map(put).collect();
             self.program(&line, &PipeData::default());
         }
-        self.bulk = bulk;
+        self.context.bulk = bulk;
         PipeData::default()
     }
 

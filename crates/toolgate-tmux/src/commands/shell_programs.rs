@@ -177,9 +177,9 @@ fn is(args: &[Arg], text: &str) -> bool {
 
 /// A program in a container, without a shell.
 fn contained(judge: &mut Judge<'_>, line: &[Arg], input: &PipeData) -> PipeData {
-    let was = std::mem::replace(&mut judge.remote, true);
+    let was = std::mem::replace(&mut judge.context.remote, true);
     let output = judge.program(line, input);
-    judge.remote = was;
+    judge.context.remote = was;
     output
 }
 
@@ -188,16 +188,16 @@ fn elsewhere(judge: &mut Judge<'_>, args: &[Arg], input: &PipeData) -> PipeData 
     if args.is_empty() {
         // A remote shell that reads its input.
         if let Some(text) = &input.text {
-            let was = std::mem::replace(&mut judge.remote, true);
+            let was = std::mem::replace(&mut judge.context.remote, true);
             judge.text(text, input.fetched, &PipeData::default());
-            judge.remote = was;
+            judge.context.remote = was;
         }
         return PipeData::default();
     }
-    let was = std::mem::replace(&mut judge.remote, true);
+    let was = std::mem::replace(&mut judge.context.remote, true);
     let text = texts(&args.iter().collect::<Vec<_>>()).join(" ");
     judge.text(&text, args.iter().any(|arg| arg.fetched), input);
-    judge.remote = was;
+    judge.context.remote = was;
     PipeData::default()
 }
 

@@ -38,8 +38,8 @@ const NOTIFICATION_CAPACITY: usize = 4096;
 const MAX_ANSWER_BYTES: usize = 64 * 1024 * 1024;
 
 /// What one command printed.
-pub type Printed = Vec<u8>;
-type Reply = Result<Vec<Printed>, TmuxError>;
+pub type PrintedBytes = Vec<u8>;
+type Reply = Result<Vec<PrintedBytes>, TmuxError>;
 
 /// A client that stays attached until it is dropped.
 #[derive(Debug)]
@@ -80,7 +80,7 @@ struct QueuedBatch {
 struct PendingBatch {
     mark: String,
     commands: usize,
-    blocks: Vec<Printed>,
+    blocks: Vec<PrintedBytes>,
     error: Option<TmuxError>,
     reply: oneshot::Sender<Reply>,
 }
@@ -282,7 +282,7 @@ impl Reader {
         let _ = self.notifications.send(notification);
     }
 
-    fn block(&self, failed: bool, text: Printed) {
+    fn block(&self, failed: bool, text: PrintedBytes) {
         self.state.hangs.send_if_modified(std::mem::take);
         let mut queue = lock(&self.state.pending);
         let Some(first) = queue.front_mut() else {

@@ -27,7 +27,7 @@ use std::{
 
 pub use channel_wait::Signal;
 pub use command::{Batch, Command};
-pub use connection::Printed;
+pub use connection::PrintedBytes;
 pub use error::{TmuxError, not_found};
 pub use identity::Identity;
 pub(crate) use nonce::nonce;

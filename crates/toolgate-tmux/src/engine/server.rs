@@ -7,7 +7,7 @@ use tokio::{sync::Mutex, task::JoinHandle, time::timeout};
 use super::{
     channel_wait::{CancelledWaits, ChannelWait, Signal},
     command::{Batch, Command},
-    connection::{Connection, Printed},
+    connection::{Connection, PrintedBytes},
     error::TmuxError,
     identity::Identity,
     pane_locks::{PaneLock, PaneLocks},
@@ -72,7 +72,7 @@ impl Server {
     }
 
     /// Runs commands in one round trip and returns what each of them printed.
-    pub async fn run(&self, batch: impl Into<Batch>) -> Result<Vec<Printed>, TmuxError> {
+    pub async fn run(&self, batch: impl Into<Batch>) -> Result<Vec<PrintedBytes>, TmuxError> {
         let batch = batch.into();
         self.recent_input.note(&batch);
         match self.link().await? {
@@ -97,7 +97,11 @@ impl Server {
     /// Runs one command in a process of its own, with `input` on its standard input (`-` as a file), and returns
     /// exactly the bytes that it prints. Over the connection, some commands print escaped text, and tmux parses long
     /// arguments slowly.
-    pub async fn exchange(&self, command: Command, input: &[u8]) -> Result<Printed, TmuxError> {
+    pub async fn exchange(
+        &self,
+        command: Command,
+        input: &[u8],
+    ) -> Result<PrintedBytes, TmuxError> {
         self.program.exchange(&Batch::write([command]), input, self.time_limit).await
     }
 
@@ -162,7 +166,7 @@ impl Server {
         batch: Batch,
         kind: ListTarget<'_>,
         fields: &'static [&'static str],
-    ) -> Result<(Vec<Printed>, Vec<Row>), TmuxError> {
+    ) -> Result<(Vec<PrintedBytes>, Vec<Row>), TmuxError> {
         let listing = Listing::new(fields);
         let list = kind.command().option("-F", listing.format());
         let mut printed = self.run(batch.and(list)).await?;
@@ -268,7 +272,7 @@ impl Server {
     }
 
     /// Runs each command in a process of its own, so that their output stays separate.
-    async fn spawn(&self, batch: &Batch) -> Result<Vec<Printed>, TmuxError> {
+    async fn spawn(&self, batch: &Batch) -> Result<Vec<PrintedBytes>, TmuxError> {
         let mut printed = Vec::new();
         for one in batch.singles() {
             printed.push(self.program.run(&one, self.time_limit).await?);
@@ -293,7 +297,7 @@ async fn connect(program: Program) -> Result<Option<Link>, TmuxError> {
 }
 
 /// What tmux printed as text. Invalid UTF-8 becomes U+FFFD.
-pub(crate) fn text(printed: Printed) -> String {
+pub(crate) fn text(printed: PrintedBytes) -> String {
     String::from_utf8(printed)
         .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
 }

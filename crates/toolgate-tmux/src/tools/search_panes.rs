@@ -12,7 +12,7 @@ use toolgate::{Code, Executed, Failure};
 
 use crate::{
     call::ToolContext,
-    engine::{Batch, Command, ListTarget, Printed, Row, Server, TmuxError},
+    engine::{Batch, Command, ListTarget, PrintedBytes, Row, Server, TmuxError},
     patterns::{PatternOptions, compile},
     result_size,
     target::{self, SessionArgs},
@@ -252,7 +252,7 @@ async fn captures(
     server: &Server,
     panes: &[Row],
     args: &SearchPanes,
-) -> Result<Vec<Option<Printed>>, Failure> {
+) -> Result<Vec<Option<PrintedBytes>>, Failure> {
     let capture = |row: &Row| {
         let mut command =
             Command::new("capture-pane").flag("-p").flag("-J").target(row.text("pane_id"));

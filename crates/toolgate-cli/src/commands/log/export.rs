@@ -7,12 +7,12 @@ use toolgate_store::CallRecord;
 /// Writes calls one by one.
 #[derive(Debug)]
 pub(super) struct Export {
-    form: Form,
+    form: ExportFormat,
     is_first: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Form {
+enum ExportFormat {
     Json,
     Jsonl,
     Csv,
@@ -20,34 +20,34 @@ enum Form {
 
 impl Export {
     pub(super) fn json() -> Self {
-        Self { form: Form::Json, is_first: true }
+        Self { form: ExportFormat::Json, is_first: true }
     }
 
     pub(super) fn jsonl() -> Self {
-        Self { form: Form::Jsonl, is_first: true }
+        Self { form: ExportFormat::Jsonl, is_first: true }
     }
 
     pub(super) fn csv() -> Self {
-        Self { form: Form::Csv, is_first: true }
+        Self { form: ExportFormat::Csv, is_first: true }
     }
 
     pub(super) fn write(&mut self, records: &[CallRecord], out: &mut impl Write) -> io::Result<()> {
-        if self.is_first && matches!(self.form, Form::Csv) {
+        if self.is_first && matches!(self.form, ExportFormat::Csv) {
             self.is_first = false;
             let names: Vec<&str> = COLUMNS.iter().map(|(name, _)| *name).collect();
             write!(out, "{}\r\n", names.join(","))?;
         }
         for record in records {
             match self.form {
-                Form::Json => {
+                ExportFormat::Json => {
                     out.write_all(if self.is_first { b"[\n" } else { b",\n" })?;
                     out.write_all(json(record)?.as_bytes())?;
                 }
-                Form::Jsonl => {
+                ExportFormat::Jsonl => {
                     out.write_all(json(record)?.as_bytes())?;
                     out.write_all(b"\n")?;
                 }
-                Form::Csv => {
+                ExportFormat::Csv => {
                     let values = COLUMNS.iter().map(|(_, value)| field(value(record)));
                     write!(out, "{}\r\n", values.collect::<Vec<_>>().join(","))?;
                 }
@@ -59,8 +59,8 @@ impl Export {
 
     pub(super) fn finish(&mut self, out: &mut impl Write) -> io::Result<()> {
         match (self.form, self.is_first) {
-            (Form::Json, true) => out.write_all(b"[]\n"),
-            (Form::Json, false) => out.write_all(b"\n]\n"),
+            (ExportFormat::Json, true) => out.write_all(b"[]\n"),
+            (ExportFormat::Json, false) => out.write_all(b"\n]\n"),
             _ => Ok(()),
         }
     }

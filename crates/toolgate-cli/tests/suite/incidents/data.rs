@@ -48,13 +48,13 @@ fn results_of_tasks_are_tool_results() {
         for method in ["tasks/result", "tasks/get"] {
             let task = task_of(&begin(client, "wipe"));
             let answer = client.request(method, json!({"taskId": task}));
-            let said = format!("{:?} {method}", client.via);
+            let label = format!("{:?} {method}", client.via);
             let result =
                 if method == "tasks/get" { &answer["result"]["result"] } else { &answer["result"] };
-            assert!(result["content"].is_array(), "{said}: {answer}");
-            assert!(!answer.to_string().contains(SECRET), "{said}: {answer}");
+            assert!(result["content"].is_array(), "{label}: {answer}");
+            assert!(!answer.to_string().contains(SECRET), "{label}: {answer}");
             let size = result.to_string().len();
-            assert!((100..2000).contains(&size), "{said}: {size} bytes");
+            assert!((100..2000).contains(&size), "{label}: {size} bytes");
             let record = client.recorded(|record| record["args"]["taskId"].is_string());
             assert_eq!(record["tool"], "wipe", "{record}");
             assert!(record["result_bytes"].as_u64().unwrap() > 500, "{record}");
@@ -114,9 +114,9 @@ fn whatever_a_server_answers_is_cleaned_and_bounded() {
                 json!({"ref": {"type": "ref/prompt", "name": "p"}, "argument": {"name": "a", "value": "b"}})),
         ] {
             let answer = client.request(method, params);
-            let said = format!("{:?} {method}: {answer}", client.via);
-            assert!(!answer.to_string().contains(SECRET), "{said}");
-            assert!(answer.to_string().len() < 2500, "{said}");
+            let label = format!("{:?} {method}: {answer}", client.via);
+            assert!(!answer.to_string().contains(SECRET), "{label}");
+            assert!(answer.to_string().len() < 2500, "{label}");
         }
     });
 }

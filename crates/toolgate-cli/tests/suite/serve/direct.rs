@@ -189,8 +189,8 @@ fn a_list_that_fails_is_an_error_until_it_is_there() {
         let gateway = Gateway::start(&server.table(""));
         for client in gateway.both() {
             let answer = client.request("tools/list", json!({}));
-            let said = member(&answer.raw, &["error"]);
-            assert_eq!(said.as_deref(), Some(error), "{}: {}", client.era(), answer.raw);
+            let error_text = member(&answer.raw, &["error"]);
+            assert_eq!(error_text.as_deref(), Some(error), "{}: {}", client.era(), answer.raw);
         }
         gateway.wait_for_stderr("the server `srv` cannot list its tools");
         server.until("it is asked again", |server| server.count("tools/list") > 4);

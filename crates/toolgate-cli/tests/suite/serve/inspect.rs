@@ -11,19 +11,23 @@ use crate::harness::{
     upstream::Upstream,
 };
 
-/// What a command said.
-struct Said {
+/// The exit code and the output of a command.
+struct CommandResult {
     code: Option<i32>,
     out: String,
     err: String,
 }
 
-fn run(place: &Place, arguments: &[&str]) -> Said {
+fn run(place: &Place, arguments: &[&str]) -> CommandResult {
     let mut command = Command::new(toolgate());
     command.args(arguments).env("TOOLGATE_CONFIG", place.path("toolgate.toml"));
     let output = command.env("XDG_STATE_HOME", place.path("state")).output().unwrap();
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    Said { code: output.status.code(), out: text(&output.stdout), err: text(&output.stderr) }
+    CommandResult {
+        code: output.status.code(),
+        out: text(&output.stdout),
+        err: text(&output.stderr),
+    }
 }
 
 /// What `serve` refuses, `check` refuses with the same words and the same exit code.
@@ -50,13 +54,13 @@ fn check_refuses_what_serve_refuses_and_says_the_same() {
         let (status, served) = place.refused();
         assert_eq!(status.code(), Some(2), "{served}");
         assert!(served.contains(words), "serve: {served}");
-        let said = run(&place, &["check"]);
-        assert_eq!(said.code, Some(2), "{config}: {}{}", said.out, said.err);
+        let output = run(&place, &["check"]);
+        assert_eq!(output.code, Some(2), "{config}: {}{}", output.out, output.err);
         let error = |text: &str| {
             let line = text.lines().rfind(|line| line.contains("error: ")).unwrap().to_owned();
             line.split_once("error: ").unwrap().1.to_owned()
         };
-        assert_eq!(error(&said.err), error(&served), "check and serve differ");
+        assert_eq!(error(&output.err), error(&served), "check and serve differ");
     }
 }
 
@@ -73,8 +77,8 @@ fn check_looks_at_every_server_and_namespace() {
         address.table(""),
         "[servers.gone]\nurl = \"http://127.0.0.1:1/mcp\"\n[servers.dead]\ncommand = \"/no/such\"\n",
     ));
-    let said = run(&place, &["check"]);
-    assert_eq!(said.code, Some(1), "{}{}", said.out, said.err);
+    let output = run(&place, &["check"]);
+    assert_eq!(output.code, Some(1), "{}{}", output.out, output.err);
     for line in [
         "ok    the server `a` lists 14 tools",
         "ok    the server `b` lists 14 tools",
@@ -86,19 +90,19 @@ fn check_looks_at_every_server_and_namespace() {
         "look  the settings of `b/no_such_*` match no tool",
         "look  `policies.p.allow` names `b/ecko`, which the server `b` does not list",
     ] {
-        assert!(said.out.contains(line), "{line}\nis not in\n{}", said.out);
+        assert!(output.out.contains(line), "{line}\nis not in\n{}", output.out);
     }
-    assert!(!said.out.contains("delete") && !said.out.contains("other/x"), "{}", said.out);
+    assert!(!output.out.contains("delete") && !output.out.contains("other/x"), "{}", output.out);
     // Nothing is left of it: no process, no audit, no names that belong to somebody.
     assert!(!place.path("audit.jsonl").exists() && !place.path("state/toolgate").exists());
     // One namespace alone.
-    let said = run(&place, &["check", "--namespace", "dev"]);
-    assert!(!said.out.contains("`a`") && !said.out.contains("gone"), "{}", said.out);
-    let said = run(&place, &["check", "--namespace", "prod"]);
-    assert!(said.code == Some(2) && said.err.contains("no namespace `prod`"), "{}", said.err);
-    let said = run(&place, &["check", "--json"]);
-    let told: Value = serde_json::from_str(&said.out).unwrap();
-    assert_eq!((said.code, &told["ok"]), (Some(1), &json!(false)));
+    let output = run(&place, &["check", "--namespace", "dev"]);
+    assert!(!output.out.contains("`a`") && !output.out.contains("gone"), "{}", output.out);
+    let output = run(&place, &["check", "--namespace", "prod"]);
+    assert!(output.code == Some(2) && output.err.contains("no namespace `prod`"), "{}", output.err);
+    let output = run(&place, &["check", "--json"]);
+    let told: Value = serde_json::from_str(&output.out).unwrap();
+    assert_eq!((output.code, &told["ok"]), (Some(1), &json!(false)));
     assert_eq!(told["servers"][0]["name"], "a");
     let names: Vec<&Value> =
         told["namespaces"].as_array().unwrap().iter().map(|one| &one["namespace"]).collect();
@@ -112,11 +116,11 @@ fn check_looks_at_every_server_and_namespace() {
 fn a_config_that_serve_serves_without_a_word_is_fine() {
     let address = Upstream::legacy("b");
     let place = Place::new(&format!("{}{}", stdio("a", &[], ""), address.table("")));
-    let said = run(&place, &["check"]);
-    assert_eq!(said.code, Some(0), "{}{}", said.out, said.err);
-    assert!(said.out.contains("28 tools of `a`, `b`"), "{}", said.out);
-    let said = run(&place, &["check", "--offline"]);
-    assert!(said.code == Some(0) && said.out.contains("no server was asked"), "{}", said.out);
+    let output = run(&place, &["check"]);
+    assert_eq!(output.code, Some(0), "{}{}", output.out, output.err);
+    assert!(output.out.contains("28 tools of `a`, `b`"), "{}", output.out);
+    let output = run(&place, &["check", "--offline"]);
+    assert!(output.code == Some(0) && output.out.contains("no server was asked"), "{}", output.out);
 }
 
 #[test]
@@ -129,18 +133,19 @@ fn why_explains_by_identity_and_by_the_name_that_clients_see() {
     ));
     let why = |arguments: &[&str]| run(&place, &[&["why"], arguments].concat());
     // The identity says it in every namespace that has the server.
-    let said = why(&["b/write"]);
-    assert_eq!(said.code, Some(1), "{}{}", said.out, said.err);
-    assert!(said.out.contains("b/write for") && said.out.contains("in namespace all"));
+    let output = why(&["b/write"]);
+    assert_eq!(output.code, Some(1), "{}{}", output.out, output.err);
+    assert!(output.out.contains("b/write for") && output.out.contains("in namespace all"));
     assert!(
-        said.out.contains("in namespace dev") && said.out.contains("DENIES  mutating > readonly")
+        output.out.contains("in namespace dev")
+            && output.out.contains("DENIES  mutating > readonly")
     );
-    assert!(said.out.contains("the call would run\n"), "{}", said.out);
-    let said = why(&["b/write", "--namespace", "all"]);
-    assert!(said.code == Some(0) && !said.out.contains("dev"), "{}", said.out);
-    let said = why(&["b/write", "--json"]);
-    assert_eq!(said.code, Some(1), "{}{}", said.out, said.err);
-    let answers: Value = serde_json::from_str(&said.out).unwrap();
+    assert!(output.out.contains("the call would run\n"), "{}", output.out);
+    let output = why(&["b/write", "--namespace", "all"]);
+    assert!(output.code == Some(0) && !output.out.contains("dev"), "{}", output.out);
+    let output = why(&["b/write", "--json"]);
+    assert_eq!(output.code, Some(1), "{}{}", output.out, output.err);
+    let answers: Value = serde_json::from_str(&output.out).unwrap();
     let outcome =
         |answer: &Value| json!([answer["namespace"], answer["outcome"], answer["denied_by"]]);
     let outcomes: Vec<Value> = answers.as_array().unwrap().iter().map(outcome).collect();
@@ -148,11 +153,11 @@ fn why_explains_by_identity_and_by_the_name_that_clients_see() {
     assert!(outcomes.contains(&json!(["dev", "denied", "safety"])), "{answers}");
     assert!(answers[0]["tool"] == "b/write" && answers[0]["listed"] == true, "{answers}");
     // The name that clients see, which is another tool's own.
-    let said = why(&["say", "--namespace", "all"]);
-    assert!(said.out.starts_with("a/echo for"), "{}{}", said.out, said.err);
-    assert!(said.out.contains("clients see it as `say`"), "{}", said.out);
-    let said = why(&["echo", "--namespace", "all"]);
-    assert!(said.out.starts_with("b/echo for"), "{}{}", said.out, said.err);
+    let output = why(&["say", "--namespace", "all"]);
+    assert!(output.out.starts_with("a/echo for"), "{}{}", output.out, output.err);
+    assert!(output.out.contains("clients see it as `say`"), "{}", output.out);
+    let output = why(&["echo", "--namespace", "all"]);
+    assert!(output.out.starts_with("b/echo for"), "{}{}", output.out, output.err);
     // What a client names in `_meta` is what it sees.
     let narrowed = |name: &str| {
         let meta = format!("{{\"allowedTools\": [{name:?}]}}");
@@ -160,12 +165,12 @@ fn why_explains_by_identity_and_by_the_name_that_clients_see() {
     };
     assert_eq!((narrowed("say"), narrowed("echo")), (Some(0), Some(1)));
     // What nobody lists.
-    let said = why(&["b/nothing", "--namespace", "all"]);
-    assert!(said.out.contains("NOT listed by its server"), "{}{}", said.out, said.err);
-    let said = why(&["nothing"]);
-    assert!(said.code == Some(2) && said.err.contains("lists `nothing`"), "{}", said.err);
-    let said = why(&["c/echo"]);
-    assert!(said.code == Some(2) && said.err.contains("has no server `c`"), "{}", said.err);
+    let output = why(&["b/nothing", "--namespace", "all"]);
+    assert!(output.out.contains("NOT listed by its server"), "{}{}", output.out, output.err);
+    let output = why(&["nothing"]);
+    assert!(output.code == Some(2) && output.err.contains("lists `nothing`"), "{}", output.err);
+    let output = why(&["c/echo"]);
+    assert!(output.code == Some(2) && output.err.contains("has no server `c`"), "{}", output.err);
 }
 
 #[test]
@@ -198,21 +203,31 @@ fn one_server_is_looked_at_as_wrap_governs_it() {
         stdio("b", &[], ""),
     ));
     let fixture = fixture().display().to_string();
-    let said = run(&place, &["why", "echo", "--", &fixture]);
+    let output = run(&place, &["why", "echo", "--", &fixture]);
     assert!(
-        said.code == Some(0) && said.out.starts_with("main/echo for"),
+        output.code == Some(0) && output.out.starts_with("main/echo for"),
         "{}{}",
-        said.out,
-        said.err
+        output.out,
+        output.err
     );
-    assert!(said.out.contains("listed by its server\n"), "{}", said.out);
-    let said = run(&place, &["why", "b/echo", "--server", "b"]);
-    assert!(said.code == Some(0) && said.out.starts_with("b/echo for"), "{}{}", said.out, said.err);
-    let said = run(&place, &["check", "--", &fixture]);
-    assert!(said.out.contains("the server `main` lists 14 tools"), "{}{}", said.out, said.err);
-    assert!(!said.out.contains("other") && !said.out.contains("`b`"), "{}", said.out);
-    let said = run(&place, &["why", "echo", "--server", "c"]);
-    assert!(said.code == Some(2) && said.err.contains("it has `a`, `b`"), "{}", said.err);
+    assert!(output.out.contains("listed by its server\n"), "{}", output.out);
+    let output = run(&place, &["why", "b/echo", "--server", "b"]);
+    assert!(
+        output.code == Some(0) && output.out.starts_with("b/echo for"),
+        "{}{}",
+        output.out,
+        output.err
+    );
+    let output = run(&place, &["check", "--", &fixture]);
+    assert!(
+        output.out.contains("the server `main` lists 14 tools"),
+        "{}{}",
+        output.out,
+        output.err
+    );
+    assert!(!output.out.contains("other") && !output.out.contains("`b`"), "{}", output.out);
+    let output = run(&place, &["why", "echo", "--server", "c"]);
+    assert!(output.code == Some(2) && output.err.contains("it has `a`, `b`"), "{}", output.err);
 }
 
 #[test]
@@ -255,12 +270,12 @@ fn quarantine_is_explained_by_what_the_store_knows() {
     gateway.settled(14);
     let place = gateway.into_place();
     server.add_tool("late");
-    let said = run(&place, &["why", "a/late"]);
+    let output = run(&place, &["why", "a/late"]);
     assert!(
-        said.code == Some(1) && said.out.contains("listed by its server"),
+        output.code == Some(1) && output.out.contains("listed by its server"),
         "{}{}",
-        said.out,
-        said.err
+        output.out,
+        output.err
     );
     assert_eq!(run(&place, &["why", "a/echo"]).code, Some(0));
 }

@@ -106,26 +106,28 @@ fn the_log_tells_no_payload_at_any_level() {
     let mut session = tmux.serve_in(&["--safety", "destructive"], |command| {
         command.env("TOOLGATE_LOG", "debug").env("RUST_LOG", "trace");
     });
-    let said = |n: u32| format!("hunter{n}");
-    let to_pane = |name: &str, n: u32| json!({"pane_id": "%0", name: said(n)});
+    let secret = |n: u32| format!("hunter{n}");
+    let to_pane = |name: &str, n: u32| json!({"pane_id": "%0", name: secret(n)});
     session.call("send_keys", to_pane("keys", 1));
     session.call("paste_text", to_pane("text", 2));
     session.call("run_command", to_pane("command", 3));
-    session.call("set_environment", json!({"name": "LANG", "value": said(4)}));
-    session.call("set_option", json!({"option": "@a", "value": said(5)}));
-    session
-        .call("set_option", json!({"option": "history-limit", "value": said(6), "global_": true}));
-    session.call("create_window", json!({"environment": {"A": said(7)}}));
-    session.call("send_keys", json!({"keys": [said(8)]}));
-    session.call("send_keys_batch", json!({"operations": [{"keys": said(9), "pane_id": "%9"}]}));
-    let inner = json!({"tool": "load_buffer", "arguments": {"content": said(10)}});
+    session.call("set_environment", json!({"name": "LANG", "value": secret(4)}));
+    session.call("set_option", json!({"option": "@a", "value": secret(5)}));
+    session.call(
+        "set_option",
+        json!({"option": "history-limit", "value": secret(6), "global_": true}),
+    );
+    session.call("create_window", json!({"environment": {"A": secret(7)}}));
+    session.call("send_keys", json!({"keys": [secret(8)]}));
+    session.call("send_keys_batch", json!({"operations": [{"keys": secret(9), "pane_id": "%9"}]}));
+    let inner = json!({"tool": "load_buffer", "arguments": {"content": secret(10)}});
     session.call("call_mutating_tools_batch", json!({"operations": [inner]}));
-    session.notify("notifications/hunter11", json!({"text": said(11)}));
-    session.send_line(&format!("{{\"jsonrpc\": \"2.0\", \"broken\": \"{}", said(12)));
+    session.notify("notifications/hunter11", json!({"text": secret(11)}));
+    session.send_line(&format!("{{\"jsonrpc\": \"2.0\", \"broken\": \"{}", secret(12)));
     session.request(
         "prompts/get",
         json!({"name": "run_and_wait",
-        "arguments": {"command": said(13), "pane_id": "%0"}}),
+        "arguments": {"command": secret(13), "pane_id": "%0"}}),
     );
     session.finish();
     let log = session.all_stderr().join("\n");

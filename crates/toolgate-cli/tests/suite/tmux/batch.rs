@@ -91,21 +91,24 @@ fn a_batch_does_no_more_than_its_tier_and_its_parts_may() {
         {"tool": "list_sessions", "arguments": {}},
     ]);
     let readonly = batch(&mut session, READONLY, "continue", &operations);
-    let said = errors(&readonly);
-    assert_eq!(said[0], "Tool 'send_keys' has tier 'mutating', which exceeds batch tier readonly.");
+    let messages = errors(&readonly);
     assert_eq!(
-        said[1],
+        messages[0],
+        "Tool 'send_keys' has tier 'mutating', which exceeds batch tier readonly."
+    );
+    assert_eq!(
+        messages[1],
         "Tool 'kill_server' has tier 'destructive', which exceeds batch tier readonly."
     );
     assert_eq!(
-        said[2],
+        messages[2],
         "Tool 'wait_for_channel' enforces its own wait ceiling and cannot be batched; batching would multiply \
          that ceiling by the operation count. Call it directly."
     );
-    assert_eq!(said[3], "Batch tools cannot call batch tools recursively.");
-    assert_eq!(said[4], "Unknown tool: 'nope'");
-    assert!(said[5].contains("typo"), "{}", said[5]);
-    assert_eq!(said[6], "");
+    assert_eq!(messages[3], "Batch tools cannot call batch tools recursively.");
+    assert_eq!(messages[4], "Unknown tool: 'nope'");
+    assert!(messages[5].contains("typo"), "{}", messages[5]);
+    assert_eq!(messages[6], "");
     let kill = json!([{"tool": "kill_session", "arguments": {"session_name": "one"}}]);
     let mutating = batch(&mut session, MUTATING, "stop", &kill);
     assert!(errors(&mutating)[0].ends_with("exceeds batch tier mutating."), "{mutating}");
@@ -113,8 +116,8 @@ fn a_batch_does_no_more_than_its_tier_and_its_parts_may() {
     let narrowed = json!({"name": READONLY, "arguments": {"operations": [{"tool": "list_windows"}, {"tool": "list_sessions"}],
         "on_error": "continue"}, "_meta": {"allowedTools": [READONLY, "list_sessions"]}});
     let narrowed = session.request("tools/call", narrowed);
-    let said = errors(structured(&narrowed));
-    assert!(!said[0].is_empty() && said[1].is_empty(), "{narrowed}");
+    let messages = errors(structured(&narrowed));
+    assert!(!messages[0].is_empty() && messages[1].is_empty(), "{narrowed}");
     drop(session);
 
     // A tier that the whole process does not allow is not allowed in parts either.

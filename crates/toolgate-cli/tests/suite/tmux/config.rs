@@ -115,7 +115,7 @@ fn toolsets_and_tiers_choose_and_what_is_listed_can_be_called() {
 
 #[test]
 fn values_that_mean_nothing_refuse_to_start() {
-    for (name, value, said) in [
+    for (name, value, output) in [
         ("LIBTMUX_SAFETY", "bogus", "unknown safety tier `bogus`"),
         ("LIBTMUX_TOOLSETS", "inspect,nope", "write inspect, manage, execute, teardown"),
         (
@@ -129,13 +129,13 @@ fn values_that_mean_nothing_refuse_to_start() {
         ("LIBTMUX_MCP_PROMPTS_AS_TOOLS", "yes", "neither '0' nor '1'"),
     ] {
         let told = refused(&[], &[(name, value)]);
-        assert!(told.contains(name) && told.contains(said), "{told}");
+        assert!(told.contains(name) && told.contains(output), "{told}");
         assert!(!told.contains("s3cret"), "{told}");
     }
     assert!(refused(&["--toolsets", "x"], &[]).contains("unknown toolset `x`"));
     assert!(refused(&["--wait-max", "3m"], &[]).contains("write 1s to 120s"));
     assert!(refused(&["--server", "x"], &[]).contains("`toolgate tmux` is a server itself"));
-    for (config, said) in [
+    for (config, output) in [
         ("[tmux]\nsocket = \"x\"\n", "socket_name"),
         ("[tmux]\ntoolsets = [\"all\"]\n", "`inspect`"),
         ("[tmux]\nwait_max = \"500s\"\n", "write 1s to 120s"),
@@ -143,7 +143,7 @@ fn values_that_mean_nothing_refuse_to_start() {
     ] {
         let (_folder, path) = file(config);
         let told = refused(&["--config", &path], &[]);
-        assert!(told.contains(said), "{told}");
+        assert!(told.contains(output), "{told}");
     }
     let tmux = Tmux::down();
     let mut session = with(&tmux, &["--tmux-bin", "/no/tmux"], &[]);
@@ -250,18 +250,18 @@ fn other_commands_know_the_server_of_the_file() {
         let output = command.env_remove("LIBTMUX_TOOLSETS").output().unwrap();
         (output.status.code(), String::from_utf8(output.stdout).unwrap())
     };
-    let (code, said) = run(&["check"]);
-    assert!(code == Some(0) && said.contains("tools of `tmux`"), "{said}");
+    let (code, output) = run(&["check"]);
+    assert!(code == Some(0) && output.contains("tools of `tmux`"), "{output}");
     let (_folder, both) = file("[servers.x]\ncommand = \"x\"\n[tmux]\ntools = [\"nope\"]\n");
     let output = std::process::Command::new(toolgate())
         .args(["check", "--offline", "--audit", "off", "--config", &both])
         .output();
-    let said = String::from_utf8(output.unwrap().stderr).unwrap();
-    assert!(said.contains("`nope`, which is no tool"), "{said}");
-    let (code, said) = run(&["why", "tmux/list_servers"]);
-    assert!(code == Some(1) && said.contains("DENIES  inactive: tmux/list_servers"), "{said}");
-    let (code, said) = run(&["why", "capture_pane"]);
-    assert!(code == Some(0) && said.contains("readonly, listed by its server"), "{said}");
+    let output = String::from_utf8(output.unwrap().stderr).unwrap();
+    assert!(output.contains("`nope`, which is no tool"), "{output}");
+    let (code, output) = run(&["why", "tmux/list_servers"]);
+    assert!(code == Some(1) && output.contains("DENIES  inactive: tmux/list_servers"), "{output}");
+    let (code, output) = run(&["why", "capture_pane"]);
+    assert!(code == Some(0) && output.contains("readonly, listed by its server"), "{output}");
     let (code, chain) = run(&["chain"]);
     assert!(code == Some(0) && chain.contains("up to readonly"), "{chain}");
     assert_eq!(run(&["tmux", "--print-chain"]), (code, chain));
@@ -279,11 +279,11 @@ fn other_commands_know_the_server_of_the_file() {
     assert!(
         guarded(&["tmux", "--print-chain", "--guard", "off"]).contains("preconditions      none")
     );
-    let said =
+    let output =
         guarded(&["why", "send_keys", "--args", r#"{"keys": "git push -f", "pane_id": "%0"}"#]);
-    assert!(said.contains("command-guard of tmux/send_keys"), "{said}");
-    let (code, said) = run(&["why", "kill_server", "--server", "tmux"]);
-    assert!(code == Some(1) && said.contains("destructive, listed by its server"), "{said}");
+    assert!(output.contains("command-guard of tmux/send_keys"), "{output}");
+    let (code, output) = run(&["why", "kill_server", "--server", "tmux"]);
+    assert!(code == Some(1) && output.contains("destructive, listed by its server"), "{output}");
 }
 
 const RENAMED: &str = r#"

@@ -144,8 +144,8 @@ fn tmux_that_is_killed_in_the_middle_is_told_of_and_found_again() {
         if is_error && answer.get("error").is_none() {
             // Whoever is told so can go on: it says what happened, not how a program here failed.
             assert_eq!(answer["result"]["_meta"]["expected"], true, "{kind}: {answer}");
-            let said = text(&answer);
-            assert!(said.contains("tmux") || said.contains("not found"), "{kind}: {answer}");
+            let message = text(&answer);
+            assert!(message.contains("tmux") || message.contains("not found"), "{kind}: {answer}");
         }
         let again = session.call("list_sessions", json!({}));
         assert_eq!(structured(&again)["result"][0]["session_name"], "again", "{kind}: {again}");
@@ -191,8 +191,8 @@ fn panes_end_and_begin_again_under_every_tool() {
     ] {
         let refused = session.call(tool, arguments);
         assert_eq!(refused["result"]["isError"], true, "{tool}: {refused}");
-        let said = text(&refused);
-        assert!(said.contains("died") || said.contains("has ended"), "{tool}: {said}");
+        let message = text(&refused);
+        assert!(message.contains("died") || message.contains("has ended"), "{tool}: {message}");
     }
     let born = session.call("respawn_pane", here(json!({"kill": false, "shell": "bash --norc"})));
     assert_eq!(structured(&born)["pane_id"], json!(pane));

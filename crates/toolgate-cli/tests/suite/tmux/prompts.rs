@@ -162,10 +162,11 @@ fn instructions_say_the_tier_and_the_own_pane() {
     let tmux = Tmux::start();
     let mut session = tmux.serve_silently(&["--safety", "readonly"]);
     let hello = session.initialize();
-    let said = hello["result"]["instructions"].as_str().unwrap();
+    let instructions = hello["result"]["instructions"].as_str().unwrap();
     assert!(
-        said.contains("Safety level: readonly") && !said.contains("This server runs"),
-        "{said}"
+        instructions.contains("Safety level: readonly")
+            && !instructions.contains("This server runs"),
+        "{instructions}"
     );
     let can = &hello["result"]["capabilities"];
     assert_eq!(can["resources"]["subscribe"], true);
@@ -177,12 +178,12 @@ fn instructions_say_the_tier_and_the_own_pane() {
         let hello = session.initialize();
         hello["result"]["instructions"].as_str().unwrap().to_owned()
     };
-    let said = inside(format!("/tmp/{}", tmux.name));
+    let instructions = inside(format!("/tmp/{}", tmux.name));
     assert!(
-        said.contains(&format!("This server runs in pane %0 (socket {})", tmux.name)),
-        "{said}"
+        instructions.contains(&format!("This server runs in pane %0 (socket {})", tmux.name)),
+        "{instructions}"
     );
-    assert!(said.contains("Safety level: mutating"), "{said}");
+    assert!(instructions.contains("Safety level: mutating"), "{instructions}");
     let long = inside(format!("/tmp/{}", "x".repeat(3000)));
     assert!(long.len() <= 2048 && !long.contains("xxx"), "{long}");
     assert!(long.contains("This server runs in pane %0"), "the socket goes first: {long}");

@@ -350,9 +350,12 @@ fn secrets_and_tricks_do_not_reach_a_preview() {
         "command": "curl -H 'Authorization: Bearer sk-ant-api03-abcdefghijklmnopqrstuvwxyz0123456789'",
         "path": "a\u{202e}b"});
     let answer = session.call("hard", arguments);
-    let said = answer.to_string();
-    assert!(!said.contains("hunter2") && !said.contains("abcdefghijklmnop"), "{said}");
-    assert!(said.contains("curl -H") && !said.contains('\u{202e}'), "{said}");
+    let shown_text = answer.to_string();
+    assert!(
+        !shown_text.contains("hunter2") && !shown_text.contains("abcdefghijklmnop"),
+        "{shown_text}"
+    );
+    assert!(shown_text.contains("curl -H") && !shown_text.contains('\u{202e}'), "{shown_text}");
     session.finish();
     let audit = serde_json::to_string(&governed.audit()).unwrap();
     assert!(!audit.contains("hunter2") && !audit.contains("tgc1"), "{audit}");

@@ -281,8 +281,8 @@ fn a_disk_that_is_full_stops_the_log_and_not_the_calls() {
     let mut session = folder.start_on_small_disk(400);
     let line = "zebra ".repeat(400);
     for n in 0..600 {
-        let said = format!("{n} {line}");
-        let answer = session.call("see_line", json!({"note": said}));
+        let note = format!("{n} {line}");
+        let answer = session.call("see_line", json!({"note": note}));
         assert!(text(&answer).contains(&format!("\"{n} zebra")), "{answer}");
     }
     session.finish();

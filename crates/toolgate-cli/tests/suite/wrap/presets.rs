@@ -122,9 +122,9 @@ fn a_confirmed_destructive_call_runs() {
     assert_eq!(shown["result"]["structuredContent"]["code"], "DRY_RUN_PREVIEW", "{shown}");
     let mut session = wrap("mcp-core", &[], &[]);
     let shown = session.call("odd_one", json!({"__confirm": true, "api_token": "hunter2"}));
-    let said = &shown["result"]["structuredContent"];
-    assert_eq!((&said["code"], &said["retriable"]), (&json!("DRY_RUN_PREVIEW"), &json!(false)));
-    assert_eq!(said["preview"]["missing"], json!(["operator"]), "{shown}");
+    let output = &shown["result"]["structuredContent"];
+    assert_eq!((&output["code"], &output["retriable"]), (&json!("DRY_RUN_PREVIEW"), &json!(false)));
+    assert_eq!(output["preview"]["missing"], json!(["operator"]), "{shown}");
     assert!(text(&shown).starts_with("**Dry-Run**: ") && text(&shown).contains("**Recovery**: "));
     assert!(text(&shown).contains("`MCP_DRY_RUN` is not `false`; only the operator"), "{shown}");
     assert!(!shown.to_string().contains("hunter2"), "{shown}");
@@ -136,12 +136,12 @@ fn a_confirmed_destructive_call_runs() {
 fn what_is_wrong_is_told_with_every_field_that_its_document_promises() {
     let mut session = wrap("mcp-core", &[], &[]);
     let answer = session.call("hard", json!({"path": 3, "mode": "copy", "extra": 1}));
-    let said = &answer["result"]["structuredContent"];
-    assert_eq!(said["code"], "VALIDATION_FAILED", "{answer}");
+    let output = &answer["result"]["structuredContent"];
+    assert_eq!(output["code"], "VALIDATION_FAILED", "{answer}");
     for field in ["retriable", "category", "message", "recovery_hint"] {
-        assert!(!said[field].is_null(), "{field}: {answer}");
+        assert!(!output[field].is_null(), "{field}: {answer}");
     }
-    let issues = said["issues"].as_array().unwrap();
+    let issues = output["issues"].as_array().unwrap();
     let paths: Vec<&str> = issues.iter().map(|issue| issue["path"].as_str().unwrap()).collect();
     // All of them, and not what is merely unknown: that is stripped.
     assert_eq!(paths.len(), 2, "{answer}");
@@ -159,9 +159,9 @@ fn scopes_gate_calls_and_listings() {
     let mut session = wrap("mcp-core", &[], &[("MCP_SCOPES", "nothing")]);
     assert!(listed(&mut session).is_empty());
     let refused = session.call("echo", json!({}));
-    let said = &refused["result"]["structuredContent"];
-    assert_eq!(said["code"], "SCOPE_REJECTED", "{refused}");
-    assert_eq!(said["granted"], json!(["nothing"]));
+    let output = &refused["result"]["structuredContent"];
+    assert_eq!(output["code"], "SCOPE_REJECTED", "{refused}");
+    assert_eq!(output["granted"], json!(["nothing"]));
     let mut session = wrap("mcp-core", &[], &[("MCP_SCOPES", " read ,")]);
     assert!(listed(&mut session).contains(&"echo".to_owned()));
 }
@@ -182,14 +182,14 @@ fn its_audit_has_what_ran_and_nothing_else() {
 #[test]
 fn values_that_are_not_clear_do_not_start() {
     for unclear in ["0", "no", "False", ""] {
-        let said = refused_to_start("mcp-core", &[("MCP_DRY_RUN", unclear)]);
-        assert!(said.contains("the variable MCP_DRY_RUN is"), "{said}");
+        let output = refused_to_start("mcp-core", &[("MCP_DRY_RUN", unclear)]);
+        assert!(output.contains("the variable MCP_DRY_RUN is"), "{output}");
     }
-    let said = refused_to_start("mcp-core", &[("MCP_AUDIT_SINK", "otpl")]);
-    assert!(said.contains("write `stderr`, `file`"), "{said}");
+    let output = refused_to_start("mcp-core", &[("MCP_AUDIT_SINK", "otpl")]);
+    assert!(output.contains("write `stderr`, `file`"), "{output}");
     let output = Command::new(toolgate()).args(["wrap", "--chain", "tmux", "--", "true"]).output();
-    let said = String::from_utf8_lossy(&output.unwrap().stderr).into_owned();
-    assert!(said.contains("write default, libtmux, metamcp or mcp-core"), "{said}");
+    let output = String::from_utf8_lossy(&output.unwrap().stderr).into_owned();
+    assert!(output.contains("write default, libtmux, metamcp or mcp-core"), "{output}");
 }
 
 #[test]

@@ -18,17 +18,17 @@ fn patterns_and_the_documented_defaults_are_replaced() {
          [[sanitize.patterns]]\npattern = 'zebra'\n",
     );
     let mut session = folder.start();
-    for (said, read) in [
+    for (message, read) in [
         ("SSN: 123-45-6789", "ssn: ***-**-6789"),
         ("a zebra, a ZEBRA", "a ***, a ZEBRA"),
         ("api_key=abc123&x=1 API_KEY=Q", "api_key=***&x=1 API_KEY=***"),
         ("Password=hunter2;", "Password=***;"),
     ] {
-        let answer = session.call("echo", json!({"text": said}));
-        assert!(text(&answer).eq_ignore_ascii_case(read), "{said}: {answer}");
+        let answer = session.call("echo", json!({"text": message}));
+        assert!(text(&answer).eq_ignore_ascii_case(read), "{message}: {answer}");
         let meta = modern(json!({}));
-        let answer = call_with(&mut session, "echo", json!({"text": said}), meta);
-        assert!(text(&answer).eq_ignore_ascii_case(read), "{said}: {answer}");
+        let answer = call_with(&mut session, "echo", json!({"text": message}), meta);
+        assert!(text(&answer).eq_ignore_ascii_case(read), "{message}: {answer}");
         assert_eq!(answer["result"]["resultType"], "complete");
     }
     // Errors are answers too.
@@ -54,11 +54,11 @@ fn secrets_of_known_kinds_reach_nobody() {
         ("Authorization: Bearer abcdefghijklmnopqrstuvwxyz012345", "authorization-header"),
     ];
     for (secret, kind) in secrets {
-        let said = format!("it is {secret} indeed");
-        let answer = session.call("echo", json!({"text": said}));
+        let message = format!("it is {secret} indeed");
+        let answer = session.call("echo", json!({"text": message}));
         assert!(text(&answer).contains(&format!("[redacted: {kind}]")), "{answer}");
         assert!(text(&answer).starts_with("it is ") && text(&answer).ends_with(" indeed"));
-        let answer = session.call("reject", json!({"code": -32000, "message": said}));
+        let answer = session.call("reject", json!({"code": -32000, "message": message}));
         assert!(!answer.to_string().contains(secret), "{answer}");
     }
     session.finish();
@@ -118,8 +118,8 @@ fn a_secret_that_the_limit_would_cut_in_two_is_cleaned_before() {
     let folder = Governed::new("[limits]\nresponse_bytes = 2000\n[sanitize]\nsecrets = true\n");
     let mut session = folder.start();
     for filler in 1850..1990 {
-        let said = format!("{GITHUB}{}", " x".repeat(filler / 2));
-        let answer = session.call("echo", json!({"text": said}));
+        let message = format!("{GITHUB}{}", " x".repeat(filler / 2));
+        let answer = session.call("echo", json!({"text": message}));
         let told: Value = answer["result"].clone();
         assert!(!told.to_string().contains(&GITHUB[20..]), "{filler}: {told}");
     }

@@ -24,7 +24,7 @@ impl Accepts {
             Some(value) if value.as_bytes() == USUAL => return Self { json: true, events: true },
             Some(_) => {}
         }
-        let (mut json, mut events) = (Best::default(), Best::default());
+        let (mut json, mut events) = (ClosestRange::default(), ClosestRange::default());
         for range in values.filter_map(text).flat_map(|value| split(value, b',')) {
             let mut parts = split(range, b';');
             let name = parts.next().unwrap_or_default();
@@ -38,12 +38,12 @@ impl Accepts {
 
 /// The most specific range that matches a media type, and whether that range wants the type.
 #[derive(Default)]
-struct Best {
+struct ClosestRange {
     closeness: u8,
     wanted: bool,
 }
 
-impl Best {
+impl ClosestRange {
     fn consider(&mut self, range: &str, kind: &str, wanted: bool) {
         let closeness = closeness(range, kind);
         if closeness > self.closeness {

@@ -61,7 +61,7 @@ fn each(judge: &mut Judge<'_>, call: &ProgramCall<'_>, files: &[&Arg], recursive
             PathLocation::Unknown => {
                 let why = "what it deletes is only known when it runs";
                 // One unknown file is only noted. With `-r`, an empty variable before a path could delete everything.
-                if !(recursive || judge.bulk) || judge.defining {
+                if !(recursive || judge.context.bulk) || judge.context.defining {
                     judge.unknown(Class::DeleteOutsideRoot, call.line, why);
                     continue;
                 }
@@ -127,9 +127,9 @@ fn find(judge: &mut Judge<'_>, call: &ProgramCall<'_>) {
                 .iter()
                 .map(|arg| if arg.text == "{}" { found.clone() } else { arg.clone() })
                 .collect();
-            let bulk = std::mem::replace(&mut judge.bulk, true);
+            let bulk = std::mem::replace(&mut judge.context.bulk, true);
             judge.program(&line, &PipeData::default());
-            judge.bulk = bulk;
+            judge.context.bulk = bulk;
         }
         rest = after.get(end..).unwrap_or_default();
     }

@@ -110,7 +110,7 @@ fn network(call: &ProgramCall<'_>) -> Option<&'static str> {
 
 /// Changes of owners and permissions of whole folders.
 fn permissions(judge: &mut Judge<'_>, call: &ProgramCall<'_>) {
-    let whole = call.has("R", &["recursive"]) || judge.bulk;
+    let whole = call.has("R", &["recursive"]) || judge.context.bulk;
     if !whole || !call.is(&["chmod", "chown", "chgrp", "setfacl"]) {
         return;
     }

@@ -73,7 +73,7 @@ impl Judge<'_> {
             || path.starts_with("/proc/self/fd/")
         {
             // What is written there is not kept.
-        } else if self.remote {
+        } else if self.context.remote {
             if is_systems(path) {
                 self.find(Class::WriteOutsideRoot, line, "it writes to a file of a system");
             }

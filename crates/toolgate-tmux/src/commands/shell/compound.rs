@@ -1,7 +1,7 @@
 //! Reads `for`, `case`, functions and `[[ ]]`.
 
 use super::{
-    Piece, Pipeline, ShellCommand, ShellScript, Simple, Word,
+    Piece, Pipeline, ShellCommand, ShellScript, SimpleCommand, Word,
     parser::{Parser, ScriptEnd, is_end},
 };
 
@@ -102,7 +102,7 @@ impl Parser {
 
     /// Reads `[[ … ]]`: its words, without interpreting its operators.
     pub(super) fn test(&mut self) -> ShellCommand {
-        let mut simple = Simple::default();
+        let mut simple = SimpleCommand::default();
         loop {
             while self.peek().is_some_and(is_end) {
                 self.at += 1;

@@ -19,7 +19,7 @@ pub(super) const MAX_TEXT_BYTES: usize = 64 * 1024;
 
 /// The result of reading a text.
 #[derive(Debug, Default)]
-pub(super) struct Parsed {
+pub(super) struct ParsedScript {
     pub(super) script: ShellScript,
     /// The here-documents, by the number in their redirect.
     pub(super) docs: Vec<HereDocument>,
@@ -41,7 +41,7 @@ pub(super) struct Pipeline(pub(super) Vec<ShellCommand>);
 
 #[derive(Clone, Debug)]
 pub(super) enum ShellCommand {
-    Simple(Simple),
+    Simple(SimpleCommand),
     /// `( … )`, `{ … }`, `if`, `while`, `case`: all commands that may run, in order.
     Group {
         body: ShellScript,
@@ -61,7 +61,7 @@ pub(super) enum ShellCommand {
 }
 
 #[derive(Clone, Debug, Default)]
-pub(super) struct Simple {
+pub(super) struct SimpleCommand {
     pub(super) assigned: Vec<(String, Word)>,
     pub(super) words: Vec<Word>,
     pub(super) redirects: Vec<Redirect>,

@@ -1,19 +1,19 @@
 //! Reads the structure of a script: lists, pipelines, compound commands, redirects.
 
 use super::{
-    HereDocument, MAX_DEPTH, MAX_TEXT_BYTES, Parsed, Piece, Pipeline, ShellCommand, ShellScript,
-    Simple, Word,
+    HereDocument, MAX_DEPTH, MAX_TEXT_BYTES, ParsedScript, Piece, Pipeline, ShellCommand,
+    ShellScript, SimpleCommand, Word,
 };
 
 /// Reads a text. Parts that are too long or too deeply nested are skipped, and reported by `overlong`.
-pub(in crate::commands) fn parse(text: &str) -> Parsed {
+pub(in crate::commands) fn parse(text: &str) -> ParsedScript {
     if text.len() > MAX_TEXT_BYTES {
-        return Parsed { overlong: true, ..Parsed::default() };
+        return ParsedScript { overlong: true, ..ParsedScript::default() };
     }
     let mut parser = Parser::new(text, 0, Vec::new());
     let script = parser.script(ScriptEnd::End);
     parser.documents();
-    Parsed {
+    ParsedScript {
         script,
         docs: parser.docs,
         unclear: parser.unclear,
@@ -327,7 +327,7 @@ impl Parser {
             "[[" => return self.test(),
             _ => {
                 self.unclear = true;
-                return ShellCommand::Simple(Simple::default());
+                return ShellCommand::Simple(SimpleCommand::default());
             }
         };
         let body = self.deeper(|parser| parser.script(ScriptEnd::Word(end)));
@@ -335,7 +335,7 @@ impl Parser {
     }
 
     fn simple(&mut self) -> ShellCommand {
-        let mut simple = Simple::default();
+        let mut simple = SimpleCommand::default();
         loop {
             self.blanks();
             match self.peek() {

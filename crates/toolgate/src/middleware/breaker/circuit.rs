@@ -15,11 +15,11 @@ pub(super) struct Circuit {
     last: u64,
     /// The number of valid bits.
     seen: u32,
-    open: Option<Open>,
+    open: Option<OpenCircuit>,
 }
 
 #[derive(Debug)]
-struct Open {
+struct OpenCircuit {
     until: Instant,
     /// The duration of this opening.
     wait: Duration,
@@ -84,7 +84,7 @@ impl Circuit {
             }
             (Some(open), CallEnd::Failed) => {
                 let wait = open.wait.saturating_mul(2).min(config.max_wait);
-                *open = Open { until: now + wait, wait, is_tried: false };
+                *open = OpenCircuit { until: now + wait, wait, is_tried: false };
                 true
             }
             (None, CallEnd::Unclear) => false,
@@ -96,7 +96,7 @@ impl Circuit {
                 let opens = failed && self.is_over(config);
                 if opens {
                     let (wait, is_tried) = (config.wait, false);
-                    self.open = Some(Open { until: now + wait, wait, is_tried });
+                    self.open = Some(OpenCircuit { until: now + wait, wait, is_tried });
                 }
                 opens
             }

@@ -11,10 +11,10 @@ use crate::identity::ToolId;
 /// It starts with the overrides of the settings. When the tools are listed, names that collide with one of them are
 /// removed, for listings and calls at the same time.
 #[derive(Clone, Debug)]
-pub struct CurrentOverrides(Arc<Shared>);
+pub struct CurrentOverrides(Arc<OverrideState>);
 
 #[derive(Debug)]
-struct Shared {
+struct OverrideState {
     set: Overrides,
     now: RwLock<Arc<Overrides>>,
 }
@@ -24,7 +24,7 @@ impl CurrentOverrides {
     #[must_use]
     pub fn new(set: Overrides) -> Self {
         let now = RwLock::new(Arc::new(set.clone()));
-        Self(Arc::new(Shared { set, now }))
+        Self(Arc::new(OverrideState { set, now }))
     }
 
     /// The overrides of the settings.

@@ -34,7 +34,7 @@ enum Meaning {
 
 /// The resolution of a name on the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Resolved<'a> {
+pub enum ResolvedName<'a> {
     /// The tool, by its server's own name.
     Tool(&'a str),
     /// The original name of a renamed tool. It counts as the name of a tool that does not exist.
@@ -163,11 +163,11 @@ impl Overrides {
 
     /// Resolves a name on the wire to the own name of a tool of `server`.
     #[must_use]
-    pub fn resolve<'a>(&'a self, server: &str, wire_name: &'a str) -> Resolved<'a> {
+    pub fn resolve<'a>(&'a self, server: &str, wire_name: &'a str) -> ResolvedName<'a> {
         match self.meanings.get(server).and_then(|names| names.get(wire_name)) {
-            None => Resolved::Tool(wire_name),
-            Some(Meaning::Tool(name)) => Resolved::Tool(name),
-            Some(Meaning::Gone) => Resolved::Gone,
+            None => ResolvedName::Tool(wire_name),
+            Some(Meaning::Tool(name)) => ResolvedName::Tool(name),
+            Some(Meaning::Gone) => ResolvedName::Gone,
         }
     }
 

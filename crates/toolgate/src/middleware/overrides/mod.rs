@@ -13,7 +13,7 @@ use std::sync::Arc;
 pub(crate) use config::values;
 pub use config::{Original, OverrideConfig};
 pub use current::CurrentOverrides;
-pub use map::{Collision, OverrideError, Overrides, Resolved};
+pub use map::{Collision, OverrideError, Overrides, ResolvedName};
 
 use crate::{
     call::{Call, Listing, ToolList},

@@ -12,8 +12,8 @@ const WITHIN: &str = "transports::http::tests::shortage::within";
 fn a_shortage_of_handles_is_survived() {
     let mut child = Command::new(std::env::current_exe().unwrap());
     let child = child.args(["--exact", WITHIN, "--ignored", "--nocapture"]).output().unwrap();
-    let said = String::from_utf8_lossy(&child.stdout);
-    assert!(child.status.success() && said.contains("1 passed"), "{said}");
+    let output = String::from_utf8_lossy(&child.stdout);
+    assert!(child.status.success() && output.contains("1 passed"), "{output}");
 }
 
 #[test]

@@ -42,7 +42,7 @@ impl Door {
     /// The tool that runs when a client calls this name.
     async fn call(&self, server: &str, name: &str) -> Option<ToolId> {
         let current = self.current.get();
-        let Resolved::Tool(own) = current.resolve(server, name) else { return None };
+        let ResolvedName::Tool(own) = current.resolve(server, name) else { return None };
         let tool = self.tools.iter().find(|t| t.id() == &ToolId::new(server, own))?;
         let end = answering(json("{}"));
         let call = Call::new(Arc::clone(tool), None).with_wire_name(name);
@@ -86,11 +86,11 @@ fn named(name: &str) -> serde_json::Value {
 fn a_renamed_tool_is_found_under_its_new_name_only() {
     let callable = value!({"name": "y", "original": "callable"});
     let set = overrides(&[("s/a", named("x")), ("s/b", callable)]).unwrap();
-    assert_eq!(set.resolve("s", "x"), Resolved::Tool("a"));
-    assert_eq!(set.resolve("s", "a"), Resolved::Gone);
-    assert_eq!(set.resolve("s", "y"), Resolved::Tool("b"));
-    assert_eq!(set.resolve("s", "b"), Resolved::Tool("b"), "stays callable, by setting");
-    assert_eq!(set.resolve("s", "other"), Resolved::Tool("other"));
+    assert_eq!(set.resolve("s", "x"), ResolvedName::Tool("a"));
+    assert_eq!(set.resolve("s", "a"), ResolvedName::Gone);
+    assert_eq!(set.resolve("s", "y"), ResolvedName::Tool("b"));
+    assert_eq!(set.resolve("s", "b"), ResolvedName::Tool("b"), "stays callable, by setting");
+    assert_eq!(set.resolve("s", "other"), ResolvedName::Tool("other"));
     let (a, b, c) = (id("s/a"), id("s/b"), id("s/c"));
     assert_eq!((set.wire_name(&a), set.wire_name(&b), set.wire_name(&c)), ("x", "y", "c"));
 }
@@ -98,8 +98,8 @@ fn a_renamed_tool_is_found_under_its_new_name_only() {
 #[test]
 fn two_tools_may_swap_their_names() {
     let set = overrides(&[("s/a", named("b")), ("s/b", named("a"))]).unwrap();
-    assert_eq!(set.resolve("s", "a"), Resolved::Tool("b"));
-    assert_eq!(set.resolve("s", "b"), Resolved::Tool("a"));
+    assert_eq!(set.resolve("s", "a"), ResolvedName::Tool("b"));
+    assert_eq!(set.resolve("s", "b"), ResolvedName::Tool("a"));
     assert_eq!(set.collisions(&[id("s/a"), id("s/b")]), []);
 }
 
@@ -152,7 +152,7 @@ fn a_collision_may_bring_the_next_one() {
     let (settled, collisions) = set.settle(&[id("s/a"), id("s/c")]);
     assert_eq!(collisions.len(), 2);
     for name in ["a", "b", "c"] {
-        assert_eq!(settled.resolve("s", name), Resolved::Tool(name));
+        assert_eq!(settled.resolve("s", name), ResolvedName::Tool(name));
     }
     assert_eq!(set.renames(), 2, "the overrides as set stay what they are");
 }
@@ -199,7 +199,7 @@ async fn names_are_one_to_one_and_open_nothing() {
             let wire = settled.wire_name(id);
             assert_eq!(
                 settled.resolve(id.server(), wire),
-                Resolved::Tool(id.name()),
+                ResolvedName::Tool(id.name()),
                 "{set:?} {id}"
             );
             assert!(seen.insert((id.server(), wire)), "{set:?}: two tools are called {wire}");
@@ -227,6 +227,6 @@ fn a_request_holds_on_to_what_it_took() {
     let current = CurrentOverrides::new(overrides(&[("s/a", named("b"))]).unwrap());
     let taken = current.get();
     assert_eq!(current.learn(&[id("s/b")]).len(), 1);
-    assert_eq!(taken.resolve("s", "b"), Resolved::Tool("a"));
-    assert_eq!(current.clone().get().resolve("s", "b"), Resolved::Tool("b"));
+    assert_eq!(taken.resolve("s", "b"), ResolvedName::Tool("a"));
+    assert_eq!(current.clone().get().resolve("s", "b"), ResolvedName::Tool("b"));
 }
