@@ -17,8 +17,8 @@ pub use next::{Endpoint, Next, Replay};
 
 /// One layer of the chain. It sees calls and listings, and other requests if its hooks say so.
 ///
-/// Each hook receives [`Next`], the rest of the chain, by value: it can run it once or not at all. The default hooks
-/// pass everything on.
+/// Each hook receives [`Next`], the rest of the chain, by value, and runs it once or not at all. Only a call that may run
+/// twice without more effect can be run again, by [`Next::replayable`]. The default hooks pass everything on.
 ///
 /// ```
 /// use toolgate::{Call, Code, Context, Failure, Middleware, Next, Outcome};

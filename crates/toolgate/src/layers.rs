@@ -49,7 +49,16 @@ macro_rules! specs {
 /// The declarations of the built-in layers, in the default order, outermost first.
 pub const LAYERS: &[&dyn LayerSpec] = crate::layers!(specs {});
 
-/// The names of the built-in layers in the default order, outermost first, each with the reason for its place.
-pub fn default_order() -> impl Iterator<Item = (&'static str, &'static str)> {
-    LAYERS.iter().map(|spec| (spec.name(), spec.why()))
+/// A layer in a default order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LayerPlace {
+    /// The name of the layer.
+    pub name: &'static str,
+    /// The reason for its place.
+    pub why: &'static str,
+}
+
+/// The built-in layers in the default order, outermost first.
+pub fn default_order() -> impl Iterator<Item = LayerPlace> {
+    LAYERS.iter().map(|spec| LayerPlace { name: spec.name(), why: spec.why() })
 }

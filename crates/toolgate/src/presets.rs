@@ -6,7 +6,7 @@
 mod variables;
 
 use crate::{
-    layers::default_order,
+    layers::{LayerPlace, default_order},
     middleware::{
         audit::{self, AuditConfig},
         breaker, call_id, error_results, filter, log, overrides, policy, preconditions, rate_limit,
@@ -91,16 +91,15 @@ const MCP_CORE: Differences = Differences {
 };
 
 impl Preset {
-    /// The layers of the preset, outermost first, with the reason for each place. The stack leaves out layers that are
-    /// off. A layer that the other system does not have stands where it stands in the default order.
+    /// The layers of the preset, outermost first. The stack leaves out layers that are off. A layer that the other system does not have stands where it stands in the default order.
     #[must_use]
-    pub fn order(self) -> Vec<(&'static str, &'static str)> {
+    pub fn order(self) -> Vec<LayerPlace> {
         let differences = match self {
             Self::Libtmux => &LIBTMUX,
             Self::Metamcp => &METAMCP,
             Self::McpCore => &MCP_CORE,
         };
-        let mut names: Vec<&str> = default_order().map(|(name, _)| name).collect();
+        let mut names: Vec<&str> = default_order().map(|place| place.name).collect();
         names.retain(|name| !differences.without.contains(name));
         for (name, outer) in differences.moved {
             names.retain(|other| other != name);
@@ -108,12 +107,13 @@ impl Preset {
             names.insert(at.map_or(names.len(), |at| at + 1), name);
         }
         let why = |name| differences.own.iter().find(|(own, _)| *own == name);
-        names.into_iter().map(|name| (name, why(name).map_or(SHARED, |(_, why)| *why))).collect()
+        let place = |name| LayerPlace { name, why: why(name).map_or(SHARED, |(_, why)| *why) };
+        names.into_iter().map(place).collect()
     }
 
     /// The layers that the other system has too, outermost first.
     pub fn own_layers(self) -> impl Iterator<Item = &'static str> {
-        self.order().into_iter().filter(|(_, why)| *why != SHARED).map(|(name, _)| name)
+        self.order().into_iter().filter(|place| place.why != SHARED).map(|place| place.name)
     }
 
     /// Sets the options of the preset that the config file does not set.

@@ -86,7 +86,7 @@ impl JsonSchema for ChainOrder {
 /// The schema of `chain`, for a program with layers of its own.
 #[must_use]
 pub fn chain_schema(own: &[Arc<dyn LayerSpec>]) -> Schema {
-    let built_in = default_order().map(|(name, _)| name);
+    let built_in = default_order().map(|place| place.name);
     let layers: Vec<&str> = built_in.chain(own.iter().map(|spec| spec.name())).collect();
     let presets = Preset::ALL.map(Preset::name);
     let names: Vec<&str> = std::iter::once("default").chain(presets).collect();

@@ -17,7 +17,7 @@ use crate::{
     settings::{ChainOrder, Settings},
 };
 
-pub use crate::layers::default_order;
+pub use crate::layers::{LayerPlace, default_order};
 
 /// A chain, and the values that it shares with the program that runs it.
 #[derive(Clone, Debug)]
@@ -246,7 +246,7 @@ impl Layers {
                 chosen.extend(built_in.map(|(name, _)| *name));
             }
             ChainOrder::Preset(preset) => {
-                chosen.extend(preset.order().into_iter().map(|(name, _)| name));
+                chosen.extend(preset.order().into_iter().map(|place| place.name));
             }
             ChainOrder::Listed(listed) => {
                 for name in listed {

@@ -2,7 +2,10 @@
 
 use std::fmt::Write as _;
 
-use toolgate::{presets::Preset, stack::default_order};
+use toolgate::{
+    presets::Preset,
+    stack::{LayerPlace, default_order},
+};
 
 /// The description of each preset.
 const INTRODUCTIONS: [(Preset, &str); 3] = [
@@ -73,7 +76,7 @@ pub fn presets() -> String {
             "\n`+`: not part of the original.\n\n| layer | reason for its place |\n|---|---|\n",
         );
         let own: Vec<&str> = preset.own_layers().collect();
-        for (name, why) in preset.order() {
+        for LayerPlace { name, why } in preset.order() {
             let why = if own.contains(&name) { why } else { ADDED };
             let _ = writeln!(page, "| `{name}` | {why} |");
         }
@@ -89,10 +92,10 @@ fn side_by_side(page: &mut String) {
         let _ = write!(page, " {preset} |");
     }
     page.push_str("\n|---|---|---|---|---|\n");
-    for (at, (name, _)) in default_order().enumerate() {
+    for (at, LayerPlace { name, .. }) in default_order().enumerate() {
         let _ = write!(page, "| `{name}` | {} |", at + 1);
         for preset in Preset::ALL {
-            let place = preset.order().iter().position(|(other, _)| *other == name);
+            let place = preset.order().iter().position(|place| place.name == name);
             let is_own = preset.own_layers().any(|own| own == name);
             let _ = match place {
                 Some(place) if is_own => write!(page, " **{}** |", place + 1),

@@ -14,7 +14,6 @@ mod writer;
 use std::{
     fmt, io,
     path::{Path, PathBuf},
-    sync::Arc,
     time::{Duration, Instant},
 };
 

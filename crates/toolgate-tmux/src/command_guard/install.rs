@@ -24,7 +24,7 @@ pub(crate) fn require(shared: &ServerState, settings: &mut Settings) {
     // The guard asks a person only about calls that no other layer refuses. In libtmux-mcp's own order the safety layer
     // is last.
     let fits = |preset: Preset| {
-        let place = |layer| preset.order().iter().position(|(name, _)| *name == layer);
+        let place = |layer| preset.order().iter().position(|place| place.name == layer);
         place(preconditions::NAME) > place(safety::NAME)
     };
     if let Some(preset) = settings.chain.preset().filter(|preset| !fits(*preset)) {

@@ -31,9 +31,9 @@ fn names(settings: &Settings) -> Vec<&'static str> {
 fn every_place_is_that_of_a_layer_and_no_layer_is_missing() {
     for preset in Preset::ALL {
         assert_eq!(Preset::by_name(preset.name()), Some(preset));
-        let order: Vec<&str> = preset.order().iter().map(|(name, _)| *name).collect();
+        let order: Vec<&str> = preset.order().iter().map(|place| place.name).collect();
         for name in &order {
-            let known = default_order().any(|(known, _)| known == *name);
+            let known = default_order().any(|place| place.name == *name);
             assert!(known, "{preset}: {name}");
             assert_eq!(order.iter().filter(|other| *other == name).count(), 1, "{name}");
         }

@@ -293,7 +293,7 @@ fn the_readme_tells_of_every_code() {
 #[test]
 fn the_readme_tells_the_default_order() {
     let rows: Vec<Vec<&str>> =
-        crate::layers::default_order().map(|(name, why)| vec![name, why]).collect();
+        crate::layers::default_order().map(|place| vec![place.name, place.why]).collect();
     let told = table("| layer | why it stands there |");
     assert_eq!(told, rows);
 }

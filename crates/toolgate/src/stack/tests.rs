@@ -150,7 +150,7 @@ fn a_listed_chain_is_checked_like_any_other() {
 #[test]
 fn an_unknown_layer_is_refused_with_the_names_there_are() {
     let unknown = Settings { chain: listed(&["telemetri"]), ..Settings::default() };
-    let names: Vec<String> = default_order().map(|(name, _)| format!("`{name}`")).collect();
+    let names: Vec<String> = default_order().map(|place| format!("`{}`", place.name)).collect();
     assert_eq!(
         refused(&unknown),
         format!(
