@@ -68,8 +68,8 @@ pub(super) async fn welcome(addresses: &[SocketAddr], serve: &RunningGateway) {
     }
     progress.until(serve, POLL_INTERVAL, is_settled).await;
     progress.summary(&serve.servers());
-    if !serve.servers().iter().all(is_well) {
-        progress.until(serve, RETRY_POLL_INTERVAL, is_well).await;
+    if !serve.servers().iter().all(is_healthy) {
+        progress.until(serve, RETRY_POLL_INTERVAL, is_healthy).await;
         progress.summary(&serve.servers());
     }
 }
@@ -80,7 +80,7 @@ fn is_settled(served: &ServerStatus) -> bool {
 }
 
 /// Whether the server has reached its final state.
-fn is_well(served: &ServerStatus) -> bool {
+fn is_healthy(served: &ServerStatus) -> bool {
     is_settled(served) && served.state != "failed" && !is_troubled(served)
 }
 
