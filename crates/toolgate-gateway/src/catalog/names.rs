@@ -32,7 +32,7 @@ pub(crate) struct ServerNames {
 
 /// A tool, prompt or URI by its server and the server's own name for it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct ServerEntry {
+pub(crate) struct CatalogEntry {
     pub(crate) server: String,
     pub(crate) name: String,
 }
@@ -42,8 +42,8 @@ pub(crate) struct ServerEntry {
 pub(crate) struct Collision {
     pub(crate) name: String,
     /// The owner of the name. Its own name is empty if a prefix reserves the name for the server.
-    pub(crate) owner: ServerEntry,
-    pub(crate) newcomer: ServerEntry,
+    pub(crate) owner: CatalogEntry,
+    pub(crate) newcomer: CatalogEntry,
     /// The name that the newcomer gets instead; `None` if it is left out.
     pub(crate) instead: Option<String>,
     /// Whether it is the URI of a resource or a template. These are never renamed.
@@ -60,7 +60,7 @@ impl Collision {
 impl fmt::Display for Collision {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { name, owner, newcomer, instead, is_address } = self;
-        let ServerEntry { server, name: own } = owner;
+        let CatalogEntry { server, name: own } = owner;
         if *is_address {
             return write!(
                 f,
@@ -71,7 +71,7 @@ impl fmt::Display for Collision {
         if owner == newcomer {
             return write!(f, "server `{server}` lists `{own}` twice: the first one is used");
         }
-        let ServerEntry { server: newcomer, name: its } = newcomer;
+        let CatalogEntry { server: newcomer, name: its } = newcomer;
         match instead {
             Some(instead) => write!(f, "`{newcomer}/{its}` is listed as `{instead}`: ")?,
             None => write!(f, "`{newcomer}/{its}` is left out: ")?,
@@ -242,25 +242,26 @@ impl<'a> Assignment<'a> {
     }
 
     /// The entry that prevents this entry from having this name: its server and the server's own name.
-    fn obstacle(&self, name: &str, number: usize, own: &str) -> Option<ServerEntry> {
+    fn obstacle(&self, name: &str, number: usize, own: &str) -> Option<CatalogEntry> {
         let server = self.servers.get(number)?;
         let named = |number: usize| self.servers.get(number).map(|s| s.server.clone());
         if let Some(other) = self.reserved_for(name, number) {
-            return Some(ServerEntry { server: named(other)?, name: String::new() });
+            return Some(CatalogEntry { server: named(other)?, name: String::new() });
         }
         if let Some((other, its)) = self.owners.get(name) {
-            return Some(ServerEntry { server: named(*other)?, name: (*its).to_owned() });
+            return Some(CatalogEntry { server: named(*other)?, name: (*its).to_owned() });
         }
         let held = self.held.get(name).filter(|owner| self.present.contains(&*owner.server));
         if let Some(owner) = held.filter(|owner| !owner.matches(&server.server, own)) {
-            return Some(ServerEntry {
+            return Some(CatalogEntry {
                 server: owner.server.to_string(),
                 name: owner.own.to_string(),
             });
         }
         // Names that differ only in case would be confused, so they collide.
         let folded = self.folded.get(&name.to_ascii_lowercase()).filter(|other| **other != number);
-        folded.and_then(|other| Some(ServerEntry { server: named(*other)?, name: name.to_owned() }))
+        folded
+            .and_then(|other| Some(CatalogEntry { server: named(*other)?, name: name.to_owned() }))
     }
 
     /// The entries that did not get their first choice, and why.
@@ -269,7 +270,7 @@ impl<'a> Assignment<'a> {
         for (number, (server, assigned)) in self.servers.iter().zip(&self.assigned).enumerate() {
             let mut seen = HashSet::new();
             for ((own, fixed), assigned) in server.names.iter().zip(assigned) {
-                let newcomer = ServerEntry { server: server.server.clone(), name: own.clone() };
+                let newcomer = CatalogEntry { server: server.server.clone(), name: own.clone() };
                 if !seen.insert(own) {
                     let (name, owner) = (own.clone(), newcomer.clone());
                     let collision =

@@ -18,7 +18,7 @@ use super::{
     header_params::{self, HeaderParam},
     lists::{CacheHints, ListPage, ListPages, definition_for},
     name_owners::{Claim, Claims, NameOwners, OwnersByName},
-    names::{self, Collision, ServerEntry, ServerNames},
+    names::{self, CatalogEntry, Collision, ServerNames},
     templates::Template,
 };
 use crate::{
@@ -322,7 +322,8 @@ impl Snapshot {
     }
 
     fn left_out(&mut self, name: &str, owner: &str, newcomer: &Server) {
-        let entry = |server: &str| ServerEntry { server: server.to_owned(), name: name.to_owned() };
+        let entry =
+            |server: &str| CatalogEntry { server: server.to_owned(), name: name.to_owned() };
         self.collisions.push(Collision {
             name: name.to_owned(),
             owner: entry(owner),

@@ -214,7 +214,10 @@ fn a_server_that_is_added_renames_nothing() {
 /// `toolgate status` shows the other gateways beside one that does not answer.
 #[test]
 fn a_gateway_that_does_not_answer_hides_no_other() {
-    let gateway = Pair::new(["a", "b"], "").start();
+    let gateway = Pair::new(["a", "b"], "")
+        .lists("a", json!({"tools": ["x"]}))
+        .lists("b", json!({"tools": ["y"]}))
+        .start();
     gateway.settled(2);
     // The system accepts the connection; the process behind the socket never reads it.
     let silent = gateway.state().join("toolgate/run/1.sock");

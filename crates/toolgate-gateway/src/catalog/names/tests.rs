@@ -163,8 +163,8 @@ fn a_given_name_is_used_as_it_is_and_comes_first() {
     assert!(collisions.iter().all(|collision| collision.owner == entry("b", "x")));
 }
 
-fn entry(server: &str, name: &str) -> ServerEntry {
-    ServerEntry { server: server.to_owned(), name: name.to_owned() }
+fn entry(server: &str, name: &str) -> CatalogEntry {
+    CatalogEntry { server: server.to_owned(), name: name.to_owned() }
 }
 
 #[test]
