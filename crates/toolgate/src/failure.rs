@@ -4,7 +4,10 @@ use std::{borrow::Cow, fmt, time::Duration};
 
 use toolgate_wire::{Json, mcp::code};
 
-use crate::registry::{Code, RetrySafety};
+use crate::{
+    readable::{self, Area},
+    registry::{Code, RetrySafety},
+};
 
 /// Whether the tool ran.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,6 +64,30 @@ pub struct RpcError {
 }
 
 impl RpcError {
+    /// Whether the error is one of the protocol's own (`-32042`: open this page first; `-32021`: declare this
+    /// capability). The client acts on the data of such an error; a result would hide the data from the client.
+    pub(crate) fn is_for_the_client(&self) -> bool {
+        code::MCP.contains(&self.code)
+    }
+
+    /// The error with the readable texts replaced for which `replacement` returns another one; `None` if there are none.
+    pub(crate) fn replace_texts(
+        &self,
+        replacement: &mut dyn FnMut(&str) -> Option<String>,
+    ) -> Option<Self> {
+        let message = replacement(&self.message);
+        let data = self.data.as_ref().filter(|_| !self.is_for_the_client());
+        let data = data.and_then(|data| readable::replace(data, Area::Data, replacement));
+        if message.is_none() && data.is_none() {
+            return None;
+        }
+        Some(Self {
+            code: self.code,
+            message: message.unwrap_or_else(|| self.message.clone()),
+            data: data.or_else(|| self.data.clone()),
+        })
+    }
+
     /// The error object as JSON.
     #[must_use]
     pub fn to_json(&self) -> Json {
@@ -106,6 +133,18 @@ impl Failure {
         let mut failure = Self::new(Code::ToolFailed, message);
         failure.0.error_type = error_type.into();
         failure
+    }
+
+    /// A refusal of a layer of your own: the tool did not run.
+    ///
+    /// ```
+    /// use toolgate::{Code, Executed, Failure};
+    ///
+    /// let failure = Failure::refused("the quota is used up").suggest("Call again tomorrow.");
+    /// assert_eq!((failure.code(), failure.executed()), (Code::Refused, Executed::No));
+    /// ```
+    pub fn refused(message: impl Into<String>) -> Self {
+        Self::new(Code::Refused, message)
     }
 
     /// A bug in toolgate or in a custom middleware.
@@ -197,6 +236,32 @@ impl Failure {
     pub fn with_message(mut self, message: impl Into<String>) -> Self {
         self.0.message = message.into();
         self
+    }
+
+    /// Sets the layer that decided, unless a layer is set.
+    #[must_use]
+    pub(crate) fn or_by(mut self, middleware: &'static str) -> Self {
+        self.0.by.get_or_insert(middleware);
+        self
+    }
+
+    /// The failure with the readable texts replaced for which `replacement` returns another one; `None` if there are
+    /// none.
+    pub(crate) fn replace_texts(
+        &self,
+        replacement: &mut dyn FnMut(&str) -> Option<String>,
+    ) -> Option<Self> {
+        let message = replacement(self.message());
+        let suggestion = self.suggestion().and_then(&mut *replacement);
+        let rpc = self.rpc().and_then(|rpc| rpc.replace_texts(replacement));
+        if message.is_none() && suggestion.is_none() && rpc.is_none() {
+            return None;
+        }
+        let mut replaced = self.clone();
+        replaced.0.message = message.unwrap_or(replaced.0.message);
+        replaced.0.suggestion = suggestion.or(replaced.0.suggestion);
+        replaced.0.rpc = rpc.or(replaced.0.rpc);
+        Some(replaced)
     }
 
     /// The code.
@@ -315,6 +380,16 @@ impl Failure {
             message: self.0.message.clone(),
             data: Some(Json::value(&data)),
         }
+    }
+}
+
+/// JSON that a layer of your own reads or writes with serde does not fit its type. The text of the error may quote the
+/// value, so that only the kind and the place of the error are kept.
+impl From<serde_json::Error> for Failure {
+    fn from(error: serde_json::Error) -> Self {
+        let (kind, line, column) = (error.classify(), error.line(), error.column());
+        let place = format!("{kind:?} error at line {line}, column {column}");
+        Self::internal(format!("a layer could not read or write JSON: {place}"))
     }
 }
 

@@ -14,6 +14,8 @@ mod control;
 pub mod duration;
 mod failure;
 mod fingerprint;
+mod from_fn;
+mod gate;
 mod identity;
 mod layer;
 pub mod layer_spec;
@@ -25,6 +27,7 @@ pub mod presets;
 pub mod printable;
 #[cfg(test)]
 mod random;
+mod readable;
 mod registry;
 #[cfg(feature = "schema")]
 pub mod schema;
@@ -43,16 +46,21 @@ mod transform;
 pub use authorize::{Authorize, Denial, ToolAccess};
 pub use boxed::Boxed;
 pub use call::{Answer, Call, Listing, Request, ToolList};
-pub use chain::{BadChain, Builder, Chain};
+pub use chain::{BadChain, Builder, Chain, ChainMistake};
 pub use client_input::{ClientInput, Elicit, ElicitError, InputRound};
 pub use context::{CallId, ClientInfo, Context, Extensions, Session};
 pub use control::{AllowedTools, Control};
 pub use failure::{Executed, Failure, RpcError};
 pub use fingerprint::{DuplicateKey, Fingerprint};
+pub use from_fn::{CallFn, CallFnWith, FromFn, FromFnWith, from_fn, from_fn_with};
+pub use gate::{Gate, gate};
 pub use identity::{Principal, ToolId};
-pub use layer::{Endpoint, Explained, Hooks, Info, Middleware, Next, Notice, Order, Replay};
+pub use layer::{
+    Adapted, DynMiddleware, Endpoint, Explained, Hooks, Info, Middleware, Next, Notice, Order,
+    Replay,
+};
 pub use layer_spec::{BadSettings, BuiltLayer, LayerInputs, LayerSpec};
-pub use outcome::{Outcome, Reply, ToolResult};
+pub use outcome::{Handled, Outcome, Reply, ToolResult};
 pub use registry::{Class, Code, Delivery, Entry, RetrySafety};
 pub use selection::{Facts, Selection};
 pub use selector::{BadSelector, Selector, Steps};
@@ -62,6 +70,7 @@ pub use tool::{TierRules, Tool};
 pub use toolgate_wire::{Json, Object};
 pub use trace::{Ingress, Trace, Transport};
 pub use transform::{
+    AsyncListFn, AsyncRequestFn, AsyncResponseFn, IsAsync, IsSync, ListFn, RequestFn, ResponseFn,
     TransformList, TransformRequest, TransformResponse, transform_list, transform_request,
     transform_response,
 };

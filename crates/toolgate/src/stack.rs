@@ -267,7 +267,7 @@ impl Layers {
         for name in chosen {
             let built = self.built.iter().find(|(known, _)| *known == name);
             if let Some(Ok(layer)) = built.map(|(_, built)| &built.0) {
-                builder = builder.built(Arc::clone(layer));
+                builder = builder.layer(Arc::clone(layer));
             }
         }
         Ok(builder)

@@ -7,7 +7,7 @@ use crate::{
     call::{Answer, Call, Listing, Request, ToolList},
     context::Context,
     failure::Failure,
-    layer::Layer,
+    layer::DynMiddleware,
     outcome::Outcome,
 };
 
@@ -39,7 +39,7 @@ pub trait Endpoint: Send + Sync {
 /// ```
 #[must_use = "a call that is neither passed on nor answered is lost"]
 pub struct Next<'a> {
-    pub(crate) layers: &'a [Arc<dyn Layer>],
+    pub(crate) layers: &'a [Arc<dyn DynMiddleware>],
     pub(crate) end: &'a dyn Endpoint,
 }
 
@@ -50,7 +50,9 @@ impl<'a> Next<'a> {
         'a: 'b,
     {
         match self.layers.split_first() {
-            Some((first, layers)) => first.call(cx, call, Next { layers, end: self.end }),
+            Some((first, layers)) => {
+                (**first).handle_call(cx, call, Next { layers, end: self.end })
+            }
             None => self.end.call(cx, call),
         }
     }
@@ -65,7 +67,9 @@ impl<'a> Next<'a> {
         'a: 'b,
     {
         match self.layers.split_first() {
-            Some((first, layers)) => first.list(cx, listing, Next { layers, end: self.end }),
+            Some((first, layers)) => {
+                (**first).handle_list(cx, listing, Next { layers, end: self.end })
+            }
             None => self.end.list(cx, listing),
         }
     }
@@ -76,7 +80,9 @@ impl<'a> Next<'a> {
         'a: 'b,
     {
         match self.layers.split_first() {
-            Some((first, layers)) => first.request(cx, request, Next { layers, end: self.end }),
+            Some((first, layers)) => {
+                (**first).handle_request(cx, request, Next { layers, end: self.end })
+            }
             None => self.end.request(cx, request),
         }
     }
@@ -100,7 +106,7 @@ impl fmt::Debug for Next<'_> {
 
 /// The rest of the chain for a call that may run more than once. Made by [`Next::replayable`].
 pub struct Replay<'a> {
-    layers: &'a [Arc<dyn Layer>],
+    layers: &'a [Arc<dyn DynMiddleware>],
     end: &'a dyn Endpoint,
 }
 

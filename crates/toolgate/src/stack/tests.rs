@@ -142,8 +142,8 @@ fn a_listed_chain_is_checked_like_any_other() {
     let twice = Settings { chain: listed(&["timeout", "timeout"]), ..Settings::default() };
     assert_eq!(
         refused(&twice),
-        "the chain is refused: `timeout` stands in the chain twice: each layer acts once; remove \
-         one of them"
+        "the chain is refused: `timeout` stands in the chain twice: remove one of them, or give one \
+         another name with `named`"
     );
 }
 

@@ -7,7 +7,7 @@ mod mcp_core;
 #[cfg(test)]
 mod tests;
 
-use toolgate_wire::{Json, mcp::code};
+use toolgate_wire::Json;
 
 pub use mcp_core::McpCoreResults;
 
@@ -56,6 +56,10 @@ impl Middleware for ErrorResults {
         NAME
     }
 
+    fn decides(&self) -> bool {
+        false
+    }
+
     fn describe(&self) -> String {
         "a failed call answers with isError, the message and _meta".to_owned()
     }
@@ -90,7 +94,7 @@ fn render_outcome(
         return outcome;
     };
     let has_other_delivery = failure.code().entry().delivery != Delivery::Result
-        || failure.rpc().is_some_and(is_for_the_client);
+        || failure.rpc().is_some_and(RpcError::is_for_the_client);
     if outcome.result().is_some() || has_other_delivery {
         return outcome;
     }
@@ -107,13 +111,8 @@ const ORDER: &[Order] = &[
     Order::Outside(super::safety::NAME, RENDERED),
     Order::Outside(super::retry::NAME, RENDERED),
     Order::Outside(super::timeout::NAME, RENDERED),
+    Order::OutsideDecisions("a refusal outside of it would reach the client as a JSON-RPC error"),
 ];
-
-/// Whether an error of the server is one of the protocol's own (`-32042`: open this page first; `-32021`: declare this
-/// capability). The client acts on the data of such an error; a result would hide the data from the client.
-pub(in crate::middleware) fn is_for_the_client(rpc: &RpcError) -> bool {
-    code::MCP.contains(&rpc.code)
-}
 
 /// The text of an error result: the message, and how to recover.
 struct RenderedFailure {

@@ -119,6 +119,10 @@ impl Middleware for ResponseLimit {
         NAME
     }
 
+    fn decides(&self) -> bool {
+        false
+    }
+
     fn describe(&self) -> String {
         let keep = match self.config.keep {
             Keep::Tail => "tail",
