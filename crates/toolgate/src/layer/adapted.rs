@@ -161,9 +161,10 @@ fn merged(
         shown.tools().iter().map(|tool| (tool.id(), tool)).collect();
     let mut tools: Vec<Arc<Tool>> = Vec::with_capacity(page.len());
     for tool in page {
-        match covers(tool.id()) {
-            false => tools.push(Arc::clone(tool)),
-            true => tools.extend(left.remove(tool.id()).cloned()),
+        if covers(tool.id()) {
+            tools.extend(left.remove(tool.id()).cloned());
+        } else {
+            tools.push(Arc::clone(tool));
         }
     }
     // Tools that the layer added.
