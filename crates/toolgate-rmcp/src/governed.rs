@@ -1,10 +1,13 @@
 //! The adapter: a handler with a chain around it.
 
-use std::{fmt, sync::Arc};
+use std::{fmt, sync::Arc, time::Duration};
 
 use rmcp::{RoleServer, service::RequestContext};
 use toolgate::{
-    CallId, Chain, Context, Principal, Session, TierRules, middleware::overrides::CurrentOverrides,
+    CallId, Chain, Context, Principal, Session, TierRules,
+    middleware::overrides::CurrentOverrides,
+    settings::Settings,
+    stack::{self, Stack, StackError},
 };
 
 use crate::{
@@ -38,9 +41,76 @@ pub struct Governed<H> {
     pub(crate) handler: H,
     pub(crate) connection: Connection,
     principal_of: Option<PrincipalOf>,
+    /// Of a chain that belongs to this server alone.
+    own_stack: Option<ClosingStack>,
+}
+
+/// How long the end of a server waits for the last records of its audit.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// Closes the audit of a stack when the server that owns it is dropped.
+struct ClosingStack(Stack);
+
+impl Drop for ClosingStack {
+    fn drop(&mut self) {
+        self.0.close(CLOSE_TIMEOUT);
+    }
 }
 
 impl<H> Governed<H> {
+    /// Puts the chain that settings describe around `handler`: with the tiers, the names and the limit of requests of
+    /// the settings. The audit is closed, with its last records written, when this value is dropped. For several
+    /// connections, or with layers of your own, build one stack and use [`from_stack`](Self::from_stack).
+    ///
+    /// ```
+    /// use rmcp::ServerHandler;
+    /// use toolgate::{Tier, settings::Settings};
+    /// use toolgate_rmcp::Governed;
+    ///
+    /// # struct Files;
+    /// # impl ServerHandler for Files {}
+    /// let settings = Settings { safety: Some(Tier::Readonly), ..Settings::default() };
+    /// let server = Governed::from_settings(Files, &settings)?;
+    /// // server.serve(rmcp::transport::stdio()).await
+    /// # let _ = server;
+    /// # Ok::<(), toolgate::stack::StackError>(())
+    /// ```
+    pub fn from_settings(handler: H, settings: &Settings) -> Result<Self, StackError> {
+        let stack = stack::build(settings)?;
+        let mut governed = Self::from_stack(handler, settings, &stack);
+        governed.own_stack = Some(ClosingStack(stack));
+        Ok(governed)
+    }
+
+    /// Puts the chain of a stack around `handler`. `settings` are those that the stack was built from. The program
+    /// closes the stack at its end ([`Stack::close`]).
+    ///
+    /// ```
+    /// use rmcp::ServerHandler;
+    /// use toolgate::{from_fn, settings::Settings, stack::{self, Parts}};
+    /// use toolgate_rmcp::Governed;
+    ///
+    /// # #[derive(Clone)]
+    /// # struct Files;
+    /// # impl ServerHandler for Files {}
+    /// let settings = Settings::default();
+    /// let own = from_fn("own", async |cx, call, next| next.call(cx, call).await);
+    /// let stack = stack::builder(&settings, Parts::default())?.before("timeout", own).build()?;
+    /// let for_each_connection = || Governed::from_stack(Files, &settings, &stack);
+    /// # let _ = for_each_connection();
+    /// # Ok::<(), stack::StackError>(())
+    /// ```
+    pub fn from_stack(handler: H, settings: &Settings, stack: &Stack) -> Self {
+        let governed = Self::new(handler, stack.chain.clone());
+        governed.govern_by(ActiveChain {
+            chain: stack.chain.clone(),
+            names: Some(stack.overrides.clone()),
+            rules: settings.tier_rules(),
+            in_flight: settings.limits.in_flight,
+        });
+        governed
+    }
+
     /// Puts `chain` around `handler`: as server `main` in namespace `default`, for the user that runs this process,
     /// with the tools' own annotations trusted.
     pub fn new(handler: H, chain: Chain) -> Self {
@@ -51,7 +121,8 @@ impl<H> Governed<H> {
         };
         let active =
             ActiveChain { chain, names: None, rules: TierRules::default(), in_flight: usize::MAX };
-        Self { handler, connection: Connection::new(session, active), principal_of: None }
+        let connection = Connection::new(session, active);
+        Self { handler, connection, principal_of: None, own_stack: None }
     }
 
     /// The server part of each tool's identity, as selectors and records name it.
@@ -154,9 +225,9 @@ impl<H> Governed<H> {
 
     /// Replaces the handler by one that can run requests other than calls through this chain, see [`ChainAccess`].
     pub fn map_handler<N>(self, map: impl FnOnce(H, ChainAccess) -> N) -> Governed<N> {
-        let Self { handler, connection, principal_of } = self;
+        let Self { handler, connection, principal_of, own_stack } = self;
         let handler = map(handler, ChainAccess::new(connection.clone()));
-        Governed { handler, connection, principal_of }
+        Governed { handler, connection, principal_of, own_stack }
     }
 
     /// The context without a request, for an anonymous principal if the principal depends on the request.

@@ -13,11 +13,13 @@ use crate::{
     context::Context,
     failure::{Executed, Failure},
     layer::{DynMiddleware, Endpoint, Explained, Hooks, Info, Middleware, Next, Notice},
+    layers,
     outcome::Outcome,
     registry::Code,
     task::{self, Tasks},
 };
 
+pub(crate) use rules::meant_by;
 pub use rules::{BadChain, ChainMistake};
 
 /// An immutable chain of middleware. Cheap to clone.
@@ -32,11 +34,13 @@ struct Layers {
     requests: Vec<Arc<dyn DynMiddleware>>,
     results: Vec<Arc<dyn DynMiddleware>>,
     notices: Vec<Arc<dyn DynMiddleware>>,
+    notifications: Vec<Arc<dyn DynMiddleware>>,
     tasks: Tasks,
     needs_tools: bool,
     asks: bool,
     checks_rounds: bool,
     follows_traces: bool,
+    reads_meta: bool,
 }
 
 /// Collects layers, outermost first.
@@ -89,11 +93,13 @@ impl Builder {
             requests: taking_part(|info| info.hooks.request),
             results: taking_part(|info| info.hooks.result),
             notices: taking_part(|info| info.hooks.notice),
+            notifications: taking_part(|info| info.hooks.notification),
             tasks: self.1,
             needs_tools: infos.iter().any(|info| info.needs_tools),
             asks: infos.iter().any(|info| info.asks),
             checks_rounds: infos.iter().any(|info| info.checks_rounds),
             follows_traces: infos.iter().any(|info| info.follows_traces),
+            reads_meta: infos.iter().any(|info| !layers::is_built_in(info.kind)),
             infos,
         })))
     }
@@ -179,6 +185,25 @@ impl Chain {
             }
         }
         changed.map_or(Notice::AsItCame, Notice::Changed)
+    }
+
+    /// Shows a notification of the client to the layers that look at these.
+    pub fn notified(&self, cx: &Context, method: &str, params: Option<&Json>) {
+        for layer in &self.0.notifications {
+            (**layer).see_notification(cx, method, params);
+        }
+    }
+
+    /// Whether any layer looks at notifications of clients.
+    #[must_use]
+    pub fn sees_notifications(&self) -> bool {
+        !self.0.notifications.is_empty()
+    }
+
+    /// Whether any layer may read the `_meta` of a request. The layers of toolgate do not.
+    #[must_use]
+    pub fn reads_meta(&self) -> bool {
+        self.0.reads_meta
     }
 
     /// The tasks of which the tool is known.

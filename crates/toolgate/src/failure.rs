@@ -39,6 +39,8 @@ pub struct Failure(Box<Inner>);
 #[derive(Clone, Debug)]
 struct Inner {
     code: Code,
+    own_code: Option<&'static str>,
+    own_rpc: Option<i64>,
     error_type: Cow<'static, str>,
     message: String,
     suggestion: Option<String>,
@@ -113,6 +115,8 @@ impl Failure {
         };
         Self(Box::new(Inner {
             code,
+            own_code: None,
+            own_rpc: None,
             error_type: Cow::Borrowed(type_name(code)),
             message: message.into(),
             suggestion: None,
@@ -185,6 +189,36 @@ impl Failure {
     #[must_use]
     pub fn suggest(mut self, suggestion: impl Into<String>) -> Self {
         self.0.suggestion = Some(suggestion.into());
+        self
+    }
+
+    /// Sets a code of your own, such as `QUOTA_GONE`, which clients and records read instead of the name of the code. The
+    /// code still decides about class, retry and delivery, and names the failure in metrics. The name of a code of
+    /// toolgate changes nothing.
+    ///
+    /// ```
+    /// use toolgate::Failure;
+    ///
+    /// let failure = Failure::refused("the quota is used up").with_own_code("QUOTA_GONE");
+    /// assert_eq!(failure.code_name(), "QUOTA_GONE");
+    /// ```
+    #[must_use]
+    pub fn with_own_code(mut self, name: &'static str) -> Self {
+        self.0.own_code = Code::by_name(name).is_none().then_some(name);
+        self
+    }
+
+    /// Sets the code of the JSON-RPC error, for clients that get the failure as one.
+    ///
+    /// ```
+    /// use toolgate::Failure;
+    ///
+    /// let failure = Failure::refused("the quota is used up").with_rpc_code(1429);
+    /// assert_eq!(failure.to_rpc().code, 1429);
+    /// ```
+    #[must_use]
+    pub fn with_rpc_code(mut self, code: i64) -> Self {
+        self.0.own_rpc = Some(code);
         self
     }
 
@@ -268,6 +302,12 @@ impl Failure {
     #[must_use]
     pub fn code(&self) -> Code {
         self.0.code
+    }
+
+    /// The name of the code that clients and records read: one of your own, or that of [`code`](Self::code).
+    #[must_use]
+    pub fn code_name(&self) -> &'static str {
+        self.0.own_code.unwrap_or_else(|| self.0.code.name())
     }
 
     /// The name of the error's type, as libtmux-mcp names it.
@@ -356,7 +396,7 @@ impl Failure {
             return rpc.clone();
         }
         let mut data = serde_json::json!({
-            "code": self.0.code.name(),
+            "code": self.code_name(),
             "error_type": self.0.error_type,
             "expected": self.0.expected,
             "suggestion": self.suggestion().unwrap_or(self.0.code.entry().hint),
@@ -376,7 +416,7 @@ impl Failure {
             }
         }
         RpcError {
-            code: self.0.code.entry().rpc,
+            code: self.0.own_rpc.unwrap_or(self.0.code.entry().rpc),
             message: self.0.message.clone(),
             data: Some(Json::value(&data)),
         }

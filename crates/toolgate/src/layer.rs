@@ -186,6 +186,9 @@ pub trait Middleware: Send + Sync + 'static {
         Notice::AsItCame
     }
 
+    /// Sees a notification of the client, such as `notifications/initialized`. It cannot change or stop one.
+    fn notification(&self, _cx: &Context, _method: &str, _params: Option<&Json>) {}
+
     /// The same layer under another name, so that a chain can contain two of a kind.
     ///
     /// ```
@@ -320,18 +323,33 @@ pub struct Hooks {
     pub result: bool,
     /// Notifications and requests of servers.
     pub notice: bool,
+    /// Notifications of clients.
+    pub notification: bool,
 }
 
 impl Hooks {
     /// No hooks: the layer is left out of the chain.
-    pub const NONE: Self =
-        Self { call: false, list: false, request: false, result: false, notice: false };
+    pub const NONE: Self = Self {
+        call: false,
+        list: false,
+        request: false,
+        result: false,
+        notice: false,
+        notification: false,
+    };
     /// All hooks.
-    pub const ALL: Self =
-        Self { call: true, list: true, request: true, result: true, notice: true };
+    pub const ALL: Self = Self {
+        call: true,
+        list: true,
+        request: true,
+        result: true,
+        notice: true,
+        notification: true,
+    };
     /// Calls only.
-    pub const CALL: Self =
-        Self { call: true, list: false, request: false, result: false, notice: false };
+    pub const CALL: Self = Self { call: true, ..Self::NONE };
+    /// Requests other than calls and listings.
+    pub const REQUESTS: Self = Self { request: true, ..Self::NONE };
     /// Calls and results of tasks: for layers that look at results.
     pub const RESULTS: Self = Self { result: true, ..Self::CALL };
     /// Calls and listings: for layers that permit or hide tools, so that a hidden tool cannot be called.

@@ -53,3 +53,8 @@ pub const LAYERS: &[&dyn LayerSpec] = crate::layers!(specs {});
 pub fn default_order() -> impl Iterator<Item = (&'static str, &'static str)> {
     LAYERS.iter().map(|spec| (spec.name(), spec.why()))
 }
+
+/// Whether a built-in layer has this name.
+pub(crate) fn is_built_in(name: &str) -> bool {
+    LAYERS.iter().any(|spec| spec.name() == name)
+}

@@ -22,6 +22,7 @@ pub mod layer_spec;
 pub mod layers;
 pub mod middleware;
 mod outcome;
+mod peer;
 mod preset;
 pub mod presets;
 pub mod printable;
@@ -29,6 +30,7 @@ pub mod printable;
 mod random;
 mod readable;
 mod registry;
+mod requests;
 #[cfg(feature = "schema")]
 pub mod schema;
 mod selection;
@@ -61,7 +63,13 @@ pub use layer::{
 };
 pub use layer_spec::{BadSettings, BuiltLayer, LayerInputs, LayerSpec};
 pub use outcome::{Handled, Outcome, Reply, ToolResult};
+pub use peer::{LogLevel, Peer};
 pub use registry::{Class, Code, Delivery, Entry, RetrySafety};
+pub use requests::{
+    AnswerFn, Complete, CompletionArgument, CompletionReference, GetPrompt, Implementation,
+    Initialize, ListPrompts, ListResources, OnNotification, OnRequest, Params, ReadResource,
+    Subscribe, on_notification, on_request,
+};
 pub use selection::{Facts, Selection};
 pub use selector::{BadSelector, Selector, Steps};
 pub use settings::ToolSettings;

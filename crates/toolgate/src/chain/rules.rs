@@ -150,12 +150,11 @@ fn wrong(outer: &Info, inner: &Info, why: &'static str) -> ChainMistake {
 }
 
 /// The built-in layer that a misspelt name resembles; `None` for the name of a built-in layer, and for any other name.
-fn meant_by(name: &str) -> Option<&'static str> {
-    let known = || layers::default_order().map(|(known, _)| known);
-    if known().any(|known| known == name) {
+pub(crate) fn meant_by(name: &str) -> Option<&'static str> {
+    if layers::is_built_in(name) {
         return None;
     }
-    known().find(|known| is_close(name, known))
+    layers::default_order().map(|(known, _)| known).find(|known| is_close(name, known))
 }
 
 /// Whether two names differ by one or two letters, and agree otherwise.

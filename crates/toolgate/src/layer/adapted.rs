@@ -72,7 +72,7 @@ impl<M: Middleware> Middleware for Adapted<M> {
         let hooks = self.layer.hooks();
         match self.tools {
             None => hooks,
-            Some(_) => Hooks { request: false, notice: false, ..hooks },
+            Some(_) => Hooks { request: false, notice: false, notification: false, ..hooks },
         }
     }
 
@@ -148,6 +148,10 @@ impl<M: Middleware> Middleware for Adapted<M> {
 
     fn notice(&self, method: &str, params: &Json) -> Notice {
         self.layer.notice(method, params)
+    }
+
+    fn notification(&self, cx: &Context, method: &str, params: Option<&Json>) {
+        self.layer.notification(cx, method, params);
     }
 }
 

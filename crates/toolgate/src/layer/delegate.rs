@@ -98,6 +98,10 @@ impl<M: Middleware> Middleware for Arc<M> {
         (**self).notice(method, params)
     }
 
+    fn notification(&self, cx: &Context, method: &str, params: Option<&Json>) {
+        (**self).notification(cx, method, params);
+    }
+
     fn into_object(self) -> Arc<dyn DynMiddleware> {
         self
     }
@@ -174,6 +178,10 @@ macro_rules! objects {
 
             fn notice(&self, method: &str, params: &Json) -> Notice {
                 (**self).see_notice(method, params)
+            }
+
+            fn notification(&self, cx: &Context, method: &str, params: Option<&Json>) {
+                (**self).see_notification(cx, method, params);
             }
 
             fn into_object(self) -> Arc<dyn DynMiddleware> {
@@ -280,6 +288,12 @@ impl<M: Middleware> Middleware for Option<M> {
 
     fn notice(&self, method: &str, params: &Json) -> Notice {
         self.as_ref().map_or(Notice::AsItCame, |layer| layer.notice(method, params))
+    }
+
+    fn notification(&self, cx: &Context, method: &str, params: Option<&Json>) {
+        if let Some(layer) = self {
+            layer.notification(cx, method, params);
+        }
     }
 
     fn into_object(self) -> Arc<dyn DynMiddleware> {

@@ -2,6 +2,8 @@
 
 use std::{fmt, sync::Arc};
 
+use toolgate_wire::Json;
+
 use crate::{
     boxed::Boxed,
     call::{Answer, Call, Listing, Request, ToolList},
@@ -9,6 +11,7 @@ use crate::{
     failure::Failure,
     layer::DynMiddleware,
     outcome::Outcome,
+    peer::Peer,
 };
 
 /// The end of the chain: the tool, or the connection to the server that has it.
@@ -25,7 +28,26 @@ pub trait Endpoint: Send + Sync {
 
     /// Answers any other request.
     fn request<'a>(&'a self, cx: &'a mut Context, request: Request) -> Boxed<'a, Answer>;
+
+    /// The client of this request, where the transport can send it messages before the response.
+    fn peer(&self) -> Option<&dyn Peer> {
+        None
+    }
+
+    /// Calls another tool through the whole chain, as part of the call with this context. The default refuses.
+    fn nested<'a>(
+        &'a self,
+        _cx: &'a Context,
+        tool: &'a str,
+        _: Option<Json>,
+    ) -> Boxed<'a, Outcome> {
+        let text = format!("`{tool}` cannot be called here: nothing runs calls within a request");
+        Box::pin(std::future::ready(Failure::internal(text).into()))
+    }
 }
+
+/// How deep calls may be nested in each other.
+const MAX_DEPTH: u8 = 16;
 
 /// The rest of the chain. Running it consumes it, so running it twice does not compile:
 ///
@@ -85,6 +107,56 @@ impl<'a> Next<'a> {
             }
             None => self.end.request(cx, request),
         }
+    }
+
+    /// The client of this request, for progress, log messages and questions, where the transport has one.
+    ///
+    /// ```
+    /// use toolgate::from_fn;
+    ///
+    /// let layer = from_fn("progress", async |cx, call, next| {
+    ///     if let Some(peer) = next.peer() {
+    ///         peer.progress(0.0, None, Some("waiting for the tool")).await;
+    ///     }
+    ///     next.call(cx, call).await
+    /// });
+    /// # let _ = layer;
+    /// ```
+    #[must_use]
+    pub fn peer(&self) -> Option<&'a dyn Peer> {
+        self.end.peer()
+    }
+
+    /// Calls another tool, by the name that the client sees, as part of this call. The nested call passes the whole chain.
+    /// It has an id of its own and this call as its parent; it inherits the restrictions of this call, its claims and its
+    /// `_meta`; and it is cancelled together with this call. A layer that nests calls in every call, also in its own, ends
+    /// at a depth of 16.
+    ///
+    /// ```
+    /// use toolgate::from_fn;
+    ///
+    /// let layer = from_fn("check-first", async |cx, call, next| {
+    ///     if call.id().name() == "deploy" {
+    ///         let checked = next.nested(cx, "check", None).await;
+    ///         if checked.failure().is_some() {
+    ///             return checked;
+    ///         }
+    ///     }
+    ///     next.call(cx, call).await
+    /// });
+    /// # let _ = layer;
+    /// ```
+    pub fn nested<'b>(
+        &'b self,
+        cx: &'b Context,
+        tool: &'b str,
+        arguments: Option<Json>,
+    ) -> Boxed<'b, Outcome> {
+        if cx.depth() >= MAX_DEPTH {
+            let text = format!("`{tool}` is not called: calls are nested {MAX_DEPTH} deep");
+            return Box::pin(std::future::ready(Failure::internal(text).into()));
+        }
+        self.end.nested(cx, tool, arguments)
     }
 
     /// The rest of the chain as something that can be run again: only for a call that does no more

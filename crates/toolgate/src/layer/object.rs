@@ -60,6 +60,7 @@ pub trait Layer: Send + Sync + 'static {
         outcome: Outcome,
     ) -> Boxed<'a, Outcome>;
     fn see_notice(&self, method: &str, params: &Json) -> Notice;
+    fn see_notification(&self, cx: &Context, method: &str, params: Option<&Json>);
 }
 
 /// Name and settings of a layer in a chain.
@@ -144,5 +145,9 @@ impl<M: Middleware> Layer for M {
 
     fn see_notice(&self, method: &str, params: &Json) -> Notice {
         Middleware::notice(self, method, params)
+    }
+
+    fn see_notification(&self, cx: &Context, method: &str, params: Option<&Json>) {
+        Middleware::notification(self, cx, method, params);
     }
 }

@@ -74,7 +74,7 @@ impl AuditEvent {
         self.end = End {
             class: Some(outcome.class()),
             executed: Some(outcome.executed()),
-            code: failure.map(|failure| failure.code().name()),
+            code: failure.map(|failure| failure.code_name()),
             error_type: failure.map(|failure| failure.error_type().to_owned()),
             rule: failure.and_then(|failure| failure.rule()).map(str::to_owned),
             result_bytes: outcome.result().map(|result| result.json().len()),

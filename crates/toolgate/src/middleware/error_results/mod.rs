@@ -152,7 +152,7 @@ fn render(failure: &Failure, message: &RenderedFailure) -> ToolResult {
     let mut meta = serde_json::json!({
         "error_type": failure.error_type(),
         "expected": failure.is_expected(),
-        "code": failure.code().name(),
+        "code": failure.code_name(),
     });
     if let Some(meta) = meta.as_object_mut() {
         if let Some(suggestion) = &message.suggestion {
@@ -183,7 +183,7 @@ fn render(failure: &Failure, message: &RenderedFailure) -> ToolResult {
 
 /// Logs a failure that the caller can correct as a warning, and other failures as errors.
 fn log(failure: &Failure, message: &RenderedFailure, call: &Call) {
-    let (tool, code) = (call.id(), failure.code().name());
+    let (tool, code) = (call.id(), failure.code_name());
     if failure.code().entry().class == crate::registry::Class::Preview {
         // A preview is not a failure: the caller reads what the call would do.
         tracing::info!(%tool, code, "the call was only shown");

@@ -139,7 +139,7 @@ impl Middleware for ResponseLimit {
     }
 
     fn hooks(&self) -> Hooks {
-        Hooks { list: false, ..Hooks::ALL }
+        Hooks { list: false, notification: false, ..Hooks::ALL }
     }
 
     fn order(&self) -> &'static [Order] {

@@ -138,7 +138,7 @@ impl Middleware for Sanitize {
     }
 
     fn hooks(&self) -> Hooks {
-        Hooks { list: false, ..Hooks::ALL }
+        Hooks { list: false, notification: false, ..Hooks::ALL }
     }
 
     fn order(&self) -> &'static [Order] {
