@@ -17,6 +17,8 @@ use crate::{
 
 type PrincipalOf = Box<dyn Fn(&RequestContext<RoleServer>) -> Principal + Send + Sync>;
 
+type PrepareContext = Box<dyn Fn(&RequestContext<RoleServer>, &mut Context) + Send + Sync>;
+
 /// A [`ServerHandler`](rmcp::ServerHandler) with a [`Chain`] around it, itself a `ServerHandler`.
 ///
 /// One for each connection: the session and what is known of the tools belong to it. The chain is
@@ -41,6 +43,7 @@ pub struct Governed<H> {
     pub(crate) handler: H,
     pub(crate) connection: Connection,
     principal_of: Option<PrincipalOf>,
+    prepare: Option<PrepareContext>,
     /// Of a chain that belongs to this server alone.
     own_stack: Option<ClosingStack>,
 }
@@ -122,7 +125,7 @@ impl<H> Governed<H> {
         let active =
             ActiveChain { chain, names: None, rules: TierRules::default(), in_flight: usize::MAX };
         let connection = Connection::new(session, active);
-        Self { handler, connection, principal_of: None, own_stack: None }
+        Self { handler, connection, principal_of: None, prepare: None, own_stack: None }
     }
 
     /// The server part of each tool's identity, as selectors and records name it.
@@ -162,6 +165,36 @@ impl<H> Governed<H> {
         of: impl Fn(&RequestContext<RoleServer>) -> Principal + Send + Sync + 'static,
     ) -> Self {
         self.principal_of = Some(Box::new(of));
+        self
+    }
+
+    /// Prepares the context of each request: with the claims of a verified token, or with values of your own in its
+    /// extensions. [`get_tool`](rmcp::ServerHandler::get_tool) has no request, so that its context is not prepared.
+    ///
+    /// ```
+    /// # use rmcp::ServerHandler;
+    /// # use toolgate::Chain;
+    /// # use toolgate_rmcp::Governed;
+    /// # struct Files;
+    /// # impl ServerHandler for Files {}
+    /// struct Claims(serde_json::Value);
+    ///
+    /// # let chain = Chain::builder().build()?;
+    /// let server = Governed::new(Files, chain).prepare_context(|request, cx| {
+    ///     // An HTTP layer has verified the token and put its claims into the extensions of the request.
+    ///     if let Some(Claims(claims)) = request.extensions.get() {
+    ///         cx.set_claims(claims);
+    ///     }
+    /// });
+    /// # let _ = server;
+    /// # Ok::<(), toolgate::BadChain>(())
+    /// ```
+    #[must_use]
+    pub fn prepare_context(
+        mut self,
+        prepare: impl Fn(&RequestContext<RoleServer>, &mut Context) + Send + Sync + 'static,
+    ) -> Self {
+        self.prepare = Some(Box::new(prepare));
         self
     }
 
@@ -220,14 +253,18 @@ impl<H> Governed<H> {
             Some(of) => self.session_with(of(context)),
             None => Arc::clone(&self.connection.session),
         };
-        self.connection.admit(active, session, context)
+        let mut cx = self.connection.admit(active, session, context);
+        if let Some(prepare) = &self.prepare {
+            prepare(context, &mut cx);
+        }
+        cx
     }
 
     /// Replaces the handler by one that can run requests other than calls through this chain, see [`ChainAccess`].
     pub fn map_handler<N>(self, map: impl FnOnce(H, ChainAccess) -> N) -> Governed<N> {
-        let Self { handler, connection, principal_of, own_stack } = self;
+        let Self { handler, connection, principal_of, prepare, own_stack } = self;
         let handler = map(handler, ChainAccess::new(connection.clone()));
-        Governed { handler, connection, principal_of, own_stack }
+        Governed { handler, connection, principal_of, prepare, own_stack }
     }
 
     /// The context without a request, for an anonymous principal if the principal depends on the request.

@@ -283,12 +283,19 @@ pub struct Explained {
     pub why: String,
 }
 
+const UNDECIDED: &str = "the layer does not explain its decisions: only a call shows them";
+
 impl Explained {
     /// The explanation of a layer that decides only when it is called: nothing promises that the call passes.
     #[must_use]
     pub fn undecided() -> Self {
-        let why = "the layer does not explain its decisions: only a call shows them".to_owned();
-        Self { allowed: false, asks: false, rule: String::new(), why }
+        Self { allowed: false, asks: false, rule: String::new(), why: UNDECIDED.to_owned() }
+    }
+
+    /// Whether the layer decides only when it is called.
+    #[must_use]
+    pub fn is_undecided(&self) -> bool {
+        self.rule.is_empty() && self.why == UNDECIDED
     }
 
     /// The explanation of a decision in the form of a [`Result`].

@@ -298,7 +298,7 @@ mod tests {
 
     fn secrets() -> impl Middleware {
         on_request("secrets", async |read: ReadResource, cx, request, next| {
-            if read.uri.ends_with(".env") {
+            if read.uri.contains(".env") {
                 return Err(Failure::refused("secret").with_rpc_code(-7));
             }
             Ok(next.request(cx, request).await)

@@ -298,7 +298,7 @@ impl Settings {
         for path in [&mut self.audit.key_file, &mut self.redact.key_file].into_iter().flatten() {
             *path = folder.join(&*path);
         }
-        self.folder = folder.to_owned();
+        folder.clone_into(&mut self.folder);
         self
     }
 

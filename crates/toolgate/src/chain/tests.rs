@@ -90,7 +90,7 @@ fn the_table_above_has_every_rule() {
         })
         .collect();
     // A rule about a layer that does not exist would never be broken.
-    let exists = |name: &str| crate::layers::default_order().any(|(known, _)| known == name);
+    let exists = |name: &str| layers::default_order().any(|(known, _)| known == name);
     assert!(rules.iter().all(|(outer, inner, _)| exists(outer) && exists(inner)));
     rules.retain(|(outer, inner, _)| ALL.contains(outer) && ALL.contains(inner));
     let mut table = RULES.to_vec();

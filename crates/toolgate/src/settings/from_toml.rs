@@ -1,4 +1,5 @@
 //! Reads settings from TOML, with errors that show the line, guess what a misspelt word means, and quote no value.
+#![expect(unreachable_pub, reason = "the macro declares a method of the private `Text` as public")]
 
 mod masked;
 mod nearest;

@@ -348,7 +348,7 @@ fn no_layer_that_refuses_stands_inside_audit_intent() {
     assert!(sentence.contains("`audit-intent` must stand outside `"), "{sentence}");
 }
 
-fn gate(name: &'static str) -> impl crate::Middleware {
+fn gate(name: &'static str) -> impl Middleware {
     crate::gate(name, |_: &crate::Context, _: &crate::ToolAccess<'_>| Ok(()))
 }
 
@@ -369,7 +369,7 @@ fn a_layer_of_the_program_stands_beside_those_of_the_settings() {
             .before("audit-intent", gate("tenants"))
             .after("preconditions", gate("billing"))
             .before("tenants", gate("first").named("outermost"))
-            .layer(crate::Middleware::never_refuses(crate::from_fn(
+            .layer(Middleware::never_refuses(crate::from_fn(
                 "inside",
                 async |cx, call, next| next.call(cx, call).await,
             )))
