@@ -45,7 +45,7 @@ pub struct Governed<H> {
     principal_of: Option<PrincipalOf>,
     prepare: Option<PrepareContext>,
     /// Of a chain that belongs to this server alone.
-    own_stack: Option<ClosingStack>,
+    own_stack: Option<Box<ClosingStack>>,
 }
 
 /// How long the end of a server waits for the last records of its audit.
@@ -81,7 +81,7 @@ impl<H> Governed<H> {
     pub fn from_settings(handler: H, settings: &Settings) -> Result<Self, StackError> {
         let stack = stack::build(settings)?;
         let mut governed = Self::from_stack(handler, settings, &stack);
-        governed.own_stack = Some(ClosingStack(stack));
+        governed.own_stack = Some(Box::new(ClosingStack(stack)));
         Ok(governed)
     }
 

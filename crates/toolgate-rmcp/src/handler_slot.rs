@@ -123,6 +123,7 @@ impl Drop for Closing<'_> {
 /// }
 /// # let _ = read;
 /// ```
+#[must_use = "return it from the handler"]
 pub fn raise(context: &RequestContext<RoleServer>, failure: Failure) -> ErrorData {
     let error = to_error(failure.to_rpc());
     if let Some(slot) = context.extensions.get::<HandlerSlot>() {

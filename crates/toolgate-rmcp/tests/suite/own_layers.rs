@@ -14,7 +14,10 @@ use rmcp::{
 use serde_json::{Value, json};
 use toolgate::{
     Chain, Failure, LogLevel, Middleware, Tier, from_fn, gate,
-    middleware::{audit::Target, error_results::ErrorResults},
+    middleware::{
+        audit::{RedactConfig, Target},
+        error_results::ErrorResults,
+    },
     on_notification, on_request,
     settings::Settings,
     stack::{self, Parts},
@@ -261,7 +264,7 @@ async fn an_audit_that_must_be_written_is_refused_without_its_intents() {
         required: true,
         ..Default::default()
     };
-    let sink = toolgate::middleware::audit::AuditSink::open(&config, &Default::default());
+    let sink = toolgate::middleware::audit::AuditSink::open(&config, &RedactConfig::default());
     let sink = sink.unwrap().unwrap();
     let build = |intents: Option<toolgate::middleware::audit::AuditIntent>| {
         let audit = toolgate::middleware::audit::Audit::new(sink.clone());

@@ -369,10 +369,9 @@ fn a_layer_of_the_program_stands_beside_those_of_the_settings() {
             .before("audit-intent", gate("tenants"))
             .after("preconditions", gate("billing"))
             .before("tenants", gate("first").named("outermost"))
-            .layer(Middleware::never_refuses(crate::from_fn(
-                "inside",
-                async |cx, call, next| next.call(cx, call).await,
-            )))
+            .layer(Middleware::never_refuses(crate::from_fn("inside", async |cx, call, next| {
+                next.call(cx, call).await
+            })))
     });
     assert_eq!(
         order.unwrap(),

@@ -75,8 +75,8 @@ impl Harness {
 
     async fn try_call(&self, call: Call) -> Attempt {
         let explained = self.explain_call(&call);
-        let denies = |decision: &Explained| !decision.allowed && !decision.is_undecided();
-        let denied = explained.iter().find(|(_, decision)| denies(decision));
+        let refuses = |decision: &Explained| !decision.allowed && !decision.is_undecided();
+        let denied = explained.iter().find(|(_, decision)| refuses(decision));
         let (denied_by, asks) =
             (denied.map(|(layer, _)| *layer), explained.iter().any(|(_, it)| it.asks));
         let before = self.server.calls();
