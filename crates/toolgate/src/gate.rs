@@ -25,17 +25,17 @@ use crate::{
 /// assert!(chain.sees_listings());
 /// # Ok::<(), toolgate::BadChain>(())
 /// ```
-pub fn gate<F>(name: &'static str, allows: F) -> Gate<F>
+pub fn gate<F>(name: &'static str, allows: F) -> GateLayer<F>
 where
     F: Fn(&Context, &ToolAccess<'_>) -> Result<(), Failure> + Send + Sync + 'static,
 {
-    Gate(name, allows)
+    GateLayer(name, allows)
 }
 
 /// The layer of [`gate`].
-pub struct Gate<F>(&'static str, F);
+pub struct GateLayer<F>(&'static str, F);
 
-impl<F> Authorize for Gate<F>
+impl<F> Authorize for GateLayer<F>
 where
     F: Fn(&Context, &ToolAccess<'_>) -> Result<(), Failure> + Send + Sync + 'static,
 {
@@ -67,8 +67,8 @@ where
     }
 }
 
-impl<F> fmt::Debug for Gate<F> {
+impl<F> fmt::Debug for GateLayer<F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Gate").field(&self.0).finish()
+        f.debug_tuple("GateLayer").field(&self.0).finish()
     }
 }

@@ -55,7 +55,7 @@ pub use control::{AllowedTools, Control};
 pub use failure::{Executed, Failure, RpcError};
 pub use fingerprint::{DuplicateKey, Fingerprint};
 pub use from_fn::{CallFn, CallFnWith, FromFn, FromFnWith, from_fn, from_fn_with};
-pub use gate::{Gate, gate};
+pub use gate::{GateLayer, gate};
 pub use identity::{Principal, ToolId};
 pub use layer::{
     Adapted, DynMiddleware, Endpoint, Explained, Hooks, Info, Middleware, Next, Notice, Order,
