@@ -2,6 +2,7 @@
 
 mod convert;
 mod object;
+mod serialize;
 
 use std::borrow::Cow;
 use std::fmt;

@@ -9,6 +9,8 @@ mod boxed;
 mod call;
 mod chain;
 mod client_input;
+#[doc = include_str!("../docs/coming-from.md")]
+pub mod coming_from {}
 mod context;
 mod control;
 pub mod duration;
@@ -44,6 +46,9 @@ mod tier;
 mod tool;
 mod trace;
 mod transform;
+
+/// Types of other crates that stand in signatures here.
+pub use {bytes::Bytes, jiff::Timestamp, serde_json, tokio_util::sync::CancellationToken};
 
 pub use authorize::{Authorize, Denial, ToolAccess};
 pub use boxed::Boxed;
