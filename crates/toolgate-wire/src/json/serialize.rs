@@ -5,7 +5,7 @@ use serde_json::value::RawValue;
 
 use super::Json;
 
-/// Writes the original text, for a serializer of serde_json.
+/// Writes the original text, for a serializer of `serde_json`.
 impl Serialize for Json {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let raw: &RawValue = serde_json::from_str(self.as_str()).map_err(S::Error::custom)?;

@@ -1,5 +1,6 @@
 //! Layers of your own, one per file: `cargo run -p toolgate --example custom_layers` runs each against scripted tools.
 #![expect(
+    clippy::indexing_slicing,
     clippy::unwrap_used,
     reason = "an example shows by panicking that it does not do what it says"
 )]
