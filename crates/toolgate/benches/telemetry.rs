@@ -95,7 +95,7 @@ fn sdk(sampler: Sampler) -> Instruments {
     let tracers =
         SdkTracerProvider::builder().with_span_processor(Dropping).with_sampler(sampler).build();
     let reader = PeriodicReader::builder(InMemoryMetricExporter::default());
-    let reader = reader.with_interval(Duration::from_hours(1)).build();
+    let reader = reader.with_interval(Duration::from_secs(60 * 60)).build();
     let meters = SdkMeterProvider::builder().with_reader(reader).build();
     let tracer = BoxedTracer::new(Box::new(tracers.tracer(SCOPE)));
     let instruments = Instruments::new(tracer, &meters.meter(SCOPE));
