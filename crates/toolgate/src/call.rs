@@ -13,6 +13,16 @@ mod arguments;
 /// One `tools/call` on its way to its tool.
 ///
 /// Arguments are unparsed JSON text; cloning a call copies no payload.
+///
+/// ```
+/// use toolgate::{Call, Json, Tier, testing::tool};
+///
+/// let mut call = Call::new(tool("read", Tier::Readonly), Some(Json::empty_object()));
+/// call.insert_arg("path", "a.txt")?;
+/// assert_eq!(call.arguments().unwrap().as_str(), r#"{"path":"a.txt"}"#);
+/// assert_eq!(call.sent_arguments().unwrap().as_str(), "{}");
+/// # Ok::<(), toolgate::Failure>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Call {
     tool: Arc<Tool>,
@@ -177,6 +187,14 @@ pub struct Listing {
 }
 
 /// The answer to a [`Listing`]: the tools of one page.
+///
+/// ```
+/// use toolgate::{Tier, ToolList, testing::tool};
+///
+/// let mut list = ToolList::new(vec![tool("read", Tier::Readonly), tool("drop", Tier::Destructive)]);
+/// list.retain(|tool| tool.tier() == Some(Tier::Readonly));
+/// assert_eq!(list.tools().len(), 1);
+/// ```
 #[derive(Clone, Debug)]
 pub struct ToolList {
     tools: Vec<Arc<Tool>>,

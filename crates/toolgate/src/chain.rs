@@ -23,6 +23,18 @@ pub(crate) use rules::meant_by;
 pub use rules::{BadChain, ChainMistake};
 
 /// An immutable chain of middleware. Cheap to clone.
+///
+/// ```
+/// use toolgate::{Chain, Tier, middleware::{error_results::ErrorResults, safety::Safety}};
+///
+/// let chain = Chain::builder().layer(ErrorResults).layer(Safety::new(Tier::Readonly)).build()?;
+/// assert_eq!(chain.layers()[1].name, "safety");
+///
+/// // An order that cannot work is refused, with the reason.
+/// let wrong = Chain::builder().layer(Safety::new(Tier::Readonly)).layer(ErrorResults).build();
+/// assert!(wrong.unwrap_err().to_string().contains("must stand outside"));
+/// # Ok::<(), toolgate::BadChain>(())
+/// ```
 #[derive(Clone)]
 pub struct Chain(Arc<Layers>);
 

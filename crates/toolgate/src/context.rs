@@ -100,6 +100,17 @@ pub struct Session {
 }
 
 /// The context of one call or request. The chain passes it down by reference.
+///
+/// ```
+/// use std::sync::Arc;
+/// use toolgate::{Context, Principal, Session};
+///
+/// let principal = Principal::Key("ci".into());
+/// let session = Session { id: "s-1".into(), namespace: "default".into(), principal };
+/// let cx = Context::new(Arc::new(session));
+/// assert_eq!(cx.principal().to_string(), "key:ci");
+/// assert_eq!(cx.nested().parent().map(|id| id.to_string()), Some(cx.call_id().to_string()));
+/// ```
 #[derive(Debug)]
 pub struct Context {
     session: Arc<Session>,
@@ -422,6 +433,17 @@ impl Context {
 ///
 /// The key is a type and not a string, so a misspelt key does not compile. A call has a handful of values at most,
 /// for which a list is faster than a map.
+///
+/// ```
+/// use toolgate::testing;
+///
+/// #[derive(Debug, PartialEq)]
+/// struct Budget(u32);
+///
+/// let mut cx = testing::context();
+/// cx.extensions_mut().insert(Budget(3));
+/// assert_eq!(cx.extensions().get::<Budget>(), Some(&Budget(3)));
+/// ```
 #[derive(Default)]
 pub struct Extensions(Vec<(TypeId, Box<dyn Any + Send + Sync>)>);
 

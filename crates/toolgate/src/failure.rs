@@ -10,6 +10,13 @@ use crate::{
 };
 
 /// Whether the tool ran.
+///
+/// ```
+/// use toolgate::{Executed, Failure};
+///
+/// assert_eq!(Failure::refused("not today").executed(), Executed::No);
+/// assert_eq!(Failure::tool("PaneNotFound", "there is no pane %7").executed(), Executed::Yes);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Executed {
     /// The tool ran.
@@ -33,6 +40,16 @@ impl Executed {
 }
 
 /// The failure of a call, from which the client's answer, the log level and the record derive.
+///
+/// ```
+/// use std::time::Duration;
+/// use toolgate::{Code, Failure};
+///
+/// let failure = Failure::new(Code::RateLimited, "10 calls per minute are used up")
+///     .suggest("Call again later.")
+///     .retry_after(Duration::from_secs(20));
+/// assert_eq!(failure.retry_after_seconds(), Some(20));
+/// ```
 #[derive(Clone, Debug)]
 pub struct Failure(Box<Inner>);
 

@@ -6,6 +6,13 @@ use std::{fmt, sync::Arc};
 ///
 /// Admission resolves it once. Middleware decides on identities; aliases and prefixes are names on the wire and never
 /// decide anything.
+///
+/// ```
+/// use toolgate::ToolId;
+///
+/// let id = ToolId::new("files", "read");
+/// assert_eq!((id.server(), id.name(), id.to_string()), ("files", "read", "files/read".to_owned()));
+/// ```
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct ToolId {
     server: Arc<str>,

@@ -270,6 +270,14 @@ pub enum Notice {
 }
 
 /// The decision that a layer would make, for `toolgate why`.
+///
+/// ```
+/// use toolgate::{Tier, middleware::safety::Safety, testing::{Harness, tool}};
+///
+/// let harness = Harness::new(Safety::new(Tier::Readonly)).tool(tool("drop", Tier::Destructive));
+/// let (layer, decision) = harness.explain("drop", ()).remove(0);
+/// assert_eq!((layer, decision.allowed), ("safety", false));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Explained {
     /// Whether the call passes this layer.
@@ -316,6 +324,12 @@ impl Explained {
 }
 
 /// The hooks that a middleware implements.
+///
+/// ```
+/// use toolgate::Hooks;
+///
+/// assert!(Hooks::TOOLS.call && Hooks::TOOLS.list && !Hooks::TOOLS.request);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "each pipeline is on or off by itself")]
 pub struct Hooks {
@@ -363,6 +377,14 @@ impl Hooks {
 }
 
 /// A rule about the order of the layers of a chain. Names are [kinds](Middleware::kind) of layers.
+///
+/// ```
+/// use toolgate::{Order, middleware};
+///
+/// const ORDER: &[Order] =
+///     &[Order::Inside(middleware::error_results::NAME, "refusals become results, too")];
+/// # let _ = ORDER;
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Order {

@@ -12,6 +12,13 @@ use crate::{
 };
 
 /// The result of a tool, as JSON text of which only the needed members are parsed.
+///
+/// ```
+/// use toolgate::ToolResult;
+///
+/// let result = ToolResult::text("42 rows");
+/// assert_eq!(result.json().as_str(), r#"{"content":[{"text":"42 rows","type":"text"}]}"#);
+/// ```
 #[derive(Clone, Debug)]
 pub struct ToolResult {
     json: Json,
@@ -94,6 +101,15 @@ impl ToolResult {
 pub type Handled = Result<Outcome, Failure>;
 
 /// The outcome of a call, with the answer that the client receives.
+///
+/// ```
+/// use toolgate::{Class, Executed, Failure, Outcome, ToolResult};
+///
+/// let answered = Outcome::from(ToolResult::text("done"));
+/// assert_eq!((answered.class(), answered.executed()), (Class::Ok, Executed::Yes));
+/// let refused = Outcome::from(Failure::refused("not today"));
+/// assert_eq!((refused.class(), refused.executed()), (Class::Denied, Executed::No));
+/// ```
 #[derive(Clone, Debug)]
 pub struct Outcome {
     class: Class,

@@ -152,6 +152,14 @@ pub enum StackError {
 }
 
 /// Builds the chain that the settings describe.
+///
+/// ```
+/// use toolgate::{settings::Settings, stack};
+///
+/// let stack = stack::build(&Settings::default())?;
+/// println!("{}", stack.chain);
+/// # Ok::<(), stack::StackError>(())
+/// ```
 pub fn build(settings: &Settings) -> Result<Stack, StackError> {
     build_with(settings, Parts::default())
 }

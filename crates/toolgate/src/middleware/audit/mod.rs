@@ -74,6 +74,22 @@ impl LayerSpec for AuditSpec {
 }
 
 /// Records each call.
+///
+/// ```
+/// use std::time::Duration;
+/// use toolgate::middleware::audit::{Audit, AuditConfig, AuditSink, RedactConfig, Target};
+/// use toolgate::testing::{self, Harness};
+///
+/// let folder = tempfile::tempdir()?;
+/// let file = folder.path().join("audit.jsonl");
+/// let mut config = AuditConfig::default();
+/// config.file = Target::File(file.clone());
+/// let sink = AuditSink::open(&config, &RedactConfig::default())?.expect("the audit is on");
+/// testing::run_paused(Harness::new(Audit::new(sink.clone())).call("write", ()));
+/// sink.close(Duration::from_secs(60));
+/// assert!(std::fs::read_to_string(file)?.contains("main/write"));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Audit {
     sink: AuditSink,

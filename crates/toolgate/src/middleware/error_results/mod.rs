@@ -48,6 +48,14 @@ impl LayerSpec for ErrorResultsSpec {
 }
 
 /// Renders failures of calls as results with `isError`.
+///
+/// ```
+/// use toolgate::{Failure, middleware::error_results::ErrorResults, testing::{self, Harness}};
+///
+/// let harness = Harness::new(ErrorResults).answers_with(|_| Failure::tool("NotFound", "no such file").into());
+/// let result = testing::result_value(&testing::run_paused(harness.call("read", ())));
+/// assert_eq!(result["isError"], true);
+/// ```
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ErrorResults;
 
