@@ -87,7 +87,7 @@ impl LayerSpec for AuditSpec {
 /// let sink = AuditSink::open(&config, &RedactConfig::default())?.expect("the audit is on");
 /// testing::run_paused(Harness::new(Audit::new(sink.clone())).call("write", ()));
 /// sink.close(Duration::from_secs(60));
-/// assert!(std::fs::read_to_string(file)?.contains("main/write"));
+/// assert!(std::fs::read_to_string(file)?.contains("\"write\""));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug)]
