@@ -90,7 +90,7 @@ impl Middleware for Budget {
 
 /// The server with its chain, outermost layer first, and the sink that its audit writes to.
 pub(crate) fn governed(audit: Target) -> Result<(Governed<Notes>, AuditSink), Box<dyn Error>> {
-    let config = AuditConfig { file: audit, ..AuditConfig::default() };
+    let config = AuditConfig::with(|config| config.file = audit);
     let sink = AuditSink::open(&config, &RedactConfig::default())?.ok_or("the audit is off")?;
     let chain = Chain::builder()
         .layer(ErrorResults)

@@ -72,7 +72,7 @@ impl<H> Governed<H> {
     ///
     /// # struct Files;
     /// # impl ServerHandler for Files {}
-    /// let settings = Settings { safety: Some(Tier::Readonly), ..Settings::default() };
+    /// let settings = Settings::with(|settings| settings.safety = Some(Tier::Readonly));
     /// let server = Governed::from_settings(Files, &settings)?;
     /// // server.serve(rmcp::transport::stdio()).await
     /// # let _ = server;

@@ -213,11 +213,10 @@ fn layer_timeout(bencher: Bencher<'_, '_>) {
 
 /// A queue that takes all records of one benchmark, so that none waits and none is dropped.
 fn audit_config(folder: &tempfile::TempDir) -> AuditConfig {
-    AuditConfig {
-        file: Target::File(folder.path().join("audit.jsonl")),
-        queue: 1 << 16,
-        ..AuditConfig::default()
-    }
+    AuditConfig::with(|config| {
+        config.file = Target::File(folder.path().join("audit.jsonl"));
+        config.queue = 1 << 16;
+    })
 }
 
 fn audit_sink() -> (tempfile::TempDir, AuditSink) {
@@ -231,12 +230,11 @@ fn audit_sink() -> (tempfile::TempDir, AuditSink) {
 #[divan::bench(sample_count = 100, sample_size = 100)]
 fn default_stack(bencher: Bencher<'_, '_>) {
     let folder = tempfile::tempdir().unwrap();
-    let settings = Settings {
-        safety: Some(Tier::Mutating),
-        retry: Some(RetryConfig::default()),
-        audit: audit_config(&folder),
-        ..Settings::default()
-    };
+    let settings = Settings::with(|settings| {
+        settings.safety = Some(Tier::Mutating);
+        settings.retry = Some(RetryConfig::default());
+        settings.audit = audit_config(&folder);
+    });
     let stack = stack::build(&settings).unwrap();
     measure(bencher, &stack.chain, &Echo::of(16));
 }

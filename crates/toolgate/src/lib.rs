@@ -8,6 +8,7 @@ pub mod background;
 mod boxed;
 mod call;
 mod chain;
+mod changed_defaults;
 mod client_input;
 #[doc = include_str!("../docs/coming-from.md")]
 pub mod coming_from {}

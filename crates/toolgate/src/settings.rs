@@ -43,6 +43,7 @@ crate::with_layer_tables! {
     /// has the settings of `toolgate wrap` without a config file, except for the audit, whose place the program
     /// chooses.
     #[derive(Clone, Debug, Default, PartialEq)]
+    #[non_exhaustive]
     pub struct Settings {
         /// The layers of the chain, and their order.
         pub chain: ChainOrder,
@@ -154,6 +155,7 @@ pub enum Annotations {
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
+#[non_exhaustive]
 pub struct LimitsConfig {
     /// The size in bytes above which a result is shortened.
     pub response_bytes: Switch<usize>,

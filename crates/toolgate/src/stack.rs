@@ -38,6 +38,7 @@ pub struct Stack {
 
 /// Values that outlive a chain: the chain for changed settings uses the same ones.
 #[derive(Clone, Debug, Default)]
+#[non_exhaustive]
 pub struct Parts {
     /// The sink of the call log. Without it calls are not logged, whatever the settings say.
     pub log: Option<LogSink>,
@@ -384,7 +385,7 @@ impl Parts {
     ///
     /// let parts = Parts::default().register(from_fn("tenants", async |cx, call, next| next.call(cx, call).await));
     /// let chain = ["errors-to-results", "tenants"].map(str::to_owned);
-    /// let settings = Settings { chain: ChainOrder::Listed(chain.into()), ..Settings::default() };
+    /// let settings = Settings::with(|settings| settings.chain = ChainOrder::Listed(chain.into()));
     /// let stack = stack::build_with(&settings, parts)?;
     /// assert_eq!(stack.chain.layers()[1].name, "tenants");
     /// # Ok::<(), stack::StackError>(())

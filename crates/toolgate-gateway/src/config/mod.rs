@@ -387,30 +387,28 @@ impl Config {
         let tools = namespace.tools.into_iter();
         let tools = tools.filter_map(|(selector, tool)| Some((selector.parse().ok()?, tool)));
         let preset = namespace.chain.preset();
-        let mut settings = Settings {
-            chain: namespace.chain,
-            safety: namespace.safety,
-            annotations: namespace.annotations,
-            tools: tools.collect(),
-            audit: self.audit(name, layers.audit, preset),
-            redact: layers.redact.unwrap_or_default(),
-            limits: layers.limits.unwrap_or_default(),
-            inactive_message: namespace.inactive_message,
-            new_tools: namespace.new_tools,
-            cache_ttl: namespace.cache_ttl,
-            policies: self.file.policies.clone(),
-            policy: namespace.policy,
-            principals: namespace.principals.into_iter().collect(),
-            granted: Granted {
+        let mut settings = Settings::with(|settings| {
+            settings.chain = namespace.chain;
+            settings.safety = namespace.safety;
+            settings.annotations = namespace.annotations;
+            settings.tools = tools.collect();
+            settings.audit = self.audit(name, layers.audit, preset);
+            settings.redact = layers.redact.unwrap_or_default();
+            settings.limits = layers.limits.unwrap_or_default();
+            settings.inactive_message = namespace.inactive_message;
+            settings.new_tools = namespace.new_tools;
+            settings.cache_ttl = namespace.cache_ttl;
+            settings.policies = self.file.policies.clone();
+            settings.policy = namespace.policy;
+            settings.principals = namespace.principals.into_iter().collect();
+            settings.granted = Granted {
                 namespace: namespace.scopes,
                 principals: namespace.grants.map(|grants| grants.into_iter().collect()),
                 variable: None,
-            },
-            telemetry: toolgate::middleware::telemetry::TelemetryConfig {
-                arguments: layers.telemetry.is_some_and(|telemetry| telemetry.arguments),
-            },
-            ..Settings::default()
-        };
+            };
+            settings.telemetry.arguments =
+                layers.telemetry.is_some_and(|telemetry| telemetry.arguments);
+        });
         layers.own.apply_to(&mut settings);
         let mut settings = settings.in_folder(self.path.parent().unwrap_or(Path::new("")));
         if let Some(preset) = preset {

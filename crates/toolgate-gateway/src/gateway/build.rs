@@ -146,18 +146,15 @@ impl OpenedRecords {
         let config = |error: crate::config::ConfigError| GatewayError::Settings(error.to_string());
         let said = (options.settings)(name).map_err(GatewayError::Settings)?;
         let at = self.sinks(&said, options).await?;
-        let (seen_tools, parts) = match self.sets.get(at) {
+        let (seen_tools, mut parts) = match self.sets.get(at) {
             Some(set) => (set.sinks.seen_tools(), set.parts.clone()),
             None => (None, Parts::default()),
         };
         // Known tools, rate counters and approvals belong to each namespace alone.
-        let parts = Parts {
-            known: toolgate::middleware::filter::KnownTools::default(),
-            approvals: approvals(options),
-            layers: options.layers.clone(),
-            placed: options.placed.clone(),
-            ..parts
-        };
+        parts.known = toolgate::middleware::filter::KnownTools::default();
+        parts.approvals = approvals(options);
+        parts.layers.clone_from(&options.layers);
+        parts.placed.clone_from(&options.placed);
         let stack = self.stack(at, &said.settings, parts)?;
         let servers: Vec<Arc<Server>> = if options.exclusive.is_some() {
             servers.values().cloned().collect()

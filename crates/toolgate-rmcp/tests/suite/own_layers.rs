@@ -239,14 +239,13 @@ async fn typed_requests_and_notifications_reach_their_layers() {
 async fn settings_bring_tiers_names_limits_and_the_end_of_the_audit() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("audit.jsonl");
-    let mut settings = Settings { safety: Some(Tier::Mutating), ..Settings::default() };
+    let mut settings = Settings::with(|settings| settings.safety = Some(Tier::Mutating));
     settings.audit.file = Target::File(file.clone());
-    let worst = toolgate::ToolSettings { tier: Some(Tier::Destructive), ..Default::default() };
-    let renamed = toolgate::ToolSettings {
-        name: Some("piece".to_owned()),
-        tier: Some(Tier::Readonly),
-        ..Default::default()
-    };
+    let worst = toolgate::ToolSettings::with(|tool| tool.tier = Some(Tier::Destructive));
+    let renamed = toolgate::ToolSettings::with(|tool| {
+        tool.name = Some("piece".to_owned());
+        tool.tier = Some(Tier::Readonly);
+    });
     settings.tools.push(("main/whole".parse().unwrap(), worst));
     settings.tools.push(("main/part".parse().unwrap(), renamed));
     let line = connect(Governed::from_settings(Nest, &settings).unwrap(), old_era()).await;
@@ -259,11 +258,10 @@ async fn settings_bring_tiers_names_limits_and_the_end_of_the_audit() {
 
 #[tokio::test]
 async fn an_audit_that_must_be_written_is_refused_without_its_intents() {
-    let config = toolgate::middleware::audit::AuditConfig {
-        file: Target::Stderr,
-        required: true,
-        ..Default::default()
-    };
+    let config = toolgate::middleware::audit::AuditConfig::with(|config| {
+        config.file = Target::Stderr;
+        config.required = true;
+    });
     let sink = toolgate::middleware::audit::AuditSink::open(&config, &RedactConfig::default());
     let sink = sink.unwrap().unwrap();
     let build = |intents: Option<toolgate::middleware::audit::AuditIntent>| {

@@ -32,7 +32,8 @@ async fn with(chain: Chain) -> Line<Governed<Everything>> {
 }
 
 fn limited(bytes: usize) -> Chain {
-    let config = ResponseLimitConfig { bytes, keep: Keep::Tail, tools: Vec::new() };
+    let config =
+        ResponseLimitConfig::with(|config| (config.bytes, config.keep) = (bytes, Keep::Tail));
     Chain::builder().layer(ResponseLimit::new(config)).build().unwrap()
 }
 
@@ -124,7 +125,7 @@ async fn a_timeout_cancels_the_tool() {
 #[tokio::test]
 async fn a_readonly_call_is_tried_again() {
     let inner = Everything::default();
-    let config = RetryConfig { base_delay: Duration::from_millis(1), ..RetryConfig::default() };
+    let config = RetryConfig::with(|config| config.base_delay = Duration::from_millis(1));
     let passing = |outcome: Outcome, _: &Call, _: &mut Context| match outcome.failure() {
         Some(_) => Failure::tool("Flaky", "try again").transient().into(),
         None => outcome,

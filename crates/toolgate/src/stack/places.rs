@@ -14,7 +14,7 @@ use crate::{
 /// use toolgate::{from_fn, settings::Settings, stack::{self, Parts, PlacedLayer}};
 ///
 /// let tenants = from_fn("tenants", async |cx, call, next| next.call(cx, call).await);
-/// let parts = Parts { placed: vec![PlacedLayer::before("timeout", tenants)], ..Parts::default() };
+/// let parts = Parts::with(|parts| parts.placed = vec![PlacedLayer::before("timeout", tenants)]);
 /// assert!(stack::build_with(&Settings::default(), parts).is_ok());
 /// ```
 #[derive(Clone)]
