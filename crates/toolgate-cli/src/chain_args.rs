@@ -130,7 +130,7 @@ impl ChainArgs {
             settings.limits.timeout = timeout;
         }
         if let Some(times) = self.retry {
-            settings.retry = Some(RetryConfig { times, ..settings.retry.unwrap_or_default() });
+            settings.retry.get_or_insert_default().times = times;
         }
         settings.confirm = self.confirmed(settings.confirm.take());
         if let Some(value) = std::env::var_os(scopes::VARIABLE) {
@@ -165,7 +165,7 @@ impl ChainArgs {
             (None, Some(_), _) => ConfirmConfig::default(),
             (None, None, Some(true)) => {
                 let when = from(Tier::Mutating).collect();
-                ConfirmConfig { when, ..ConfirmConfig::default() }
+                ConfirmConfig::with(|config| config.when = when)
             }
             (None, None, _) => return None,
         };

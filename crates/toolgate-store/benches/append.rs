@@ -154,8 +154,10 @@ impl Caller {
 
 /// What a call costs on its own path: no writer takes the records out of the queue.
 async fn path() {
-    let config =
-        LogConfig { queue: RECORDS as usize, queue_bytes: 1 << 32, ..LogConfig::default() };
+    let config = LogConfig::with(|config| {
+        config.queue = RECORDS as usize;
+        config.queue_bytes = 1 << 32;
+    });
     let redactor = Redactor::new(&RedactConfig::default()).unwrap();
     let (sink, _queue) = LogSink::channel(&config, redactor);
     for (what, sink) in [("no layer", None), ("the layer", Some(&sink))] {

@@ -112,7 +112,7 @@ impl Tmux {
         self.shared.options.choice.apply(&self.tools, &mut settings)?;
         let tier = |tool: &Tool| {
             let tier = Some(tool.tier());
-            Some((selector(tool)?, ToolSettings { tier, ..ToolSettings::default() }))
+            Some((selector(tool)?, ToolSettings::with(|tool| tool.tier = tier)))
         };
         settings.tools.extend(self.tools.iter().filter_map(tier));
         settings.validate.get_or_insert_default().input_schema = true;

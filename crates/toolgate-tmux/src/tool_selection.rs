@@ -82,7 +82,7 @@ impl ToolChoice {
             let needed = toolsets.is_some().then_some(needed);
             settings.safety = Some(needed.unwrap_or(Tier::Mutating));
         }
-        let off = ToolSettings { status: Some(Status::Inactive), ..ToolSettings::default() };
+        let off = ToolSettings::with(|tool| tool.status = Some(Status::Inactive));
         let selectors = others.iter().filter_map(|tool| selector(tool));
         settings.tools.extend(selectors.map(|selector| (selector, off.clone())));
         Ok(())

@@ -1,6 +1,8 @@
 //! A valid JSON value, kept as its original text.
 
+mod convert;
 mod object;
+mod serialize;
 
 use std::borrow::Cow;
 use std::fmt;

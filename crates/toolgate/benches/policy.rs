@@ -78,7 +78,7 @@ fn bound(config: PolicyConfig, base: &Path) -> Chain {
 fn cedar(rules: &str) -> Chain {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("team.cedar"), rules).unwrap();
-    let config = PolicyConfig { cedar: Some("team.cedar".into()), ..PolicyConfig::default() };
+    let config = PolicyConfig::with(|config| config.cedar = Some("team.cedar".into()));
     bound(config, folder.path())
 }
 
@@ -131,7 +131,8 @@ fn globs_of_50_selectors(bencher: Bencher<'_, '_>) {
     let selectors =
         |from: usize| (from..from + 25).map(|at| format!("files/t{at}*").parse().unwrap());
     let (allow, deny) = (selectors(0).rev().collect(), selectors(25).collect());
-    calls(bencher, &bound(PolicyConfig { allow, deny, cedar: None }, Path::new("")), PATH);
+    let config = PolicyConfig::with(|config| (config.allow, config.deny) = (allow, deny));
+    calls(bencher, &bound(config, Path::new("")), PATH);
 }
 
 #[divan::bench]

@@ -12,6 +12,29 @@ use crate::{
 
 /// A layer that allows or denies tools. It is a [`Middleware`]: a call of a tool that [`decide`](Self::decide) denies
 /// is refused, and a listing does not show the tool. A layer cannot hide a tool and let it be called.
+///
+/// ```
+/// use toolgate::{Authorize, Context, Denial, Failure, Order, ToolAccess};
+///
+/// struct Weekdays(bool);
+///
+/// impl Authorize for Weekdays {
+///     fn name(&self) -> &'static str { "weekdays" }
+///
+///     fn describe(&self) -> String { String::new() }
+///
+///     fn order(&self) -> &'static [Order] { &[] }
+///
+///     fn decide(&self, _: &Context, access: &mut ToolAccess<'_>) -> Result<(), Denial> {
+///         if self.0 {
+///             return Ok(());
+///         }
+///         Err(Failure::refused(format!("`{}` waits until Monday", access.name())).into())
+///     }
+///
+///     fn allowed_by(&self, _: &Context, _: &ToolAccess<'_>) -> String { "a weekday".to_owned() }
+/// }
+/// ```
 pub trait Authorize: Send + Sync + 'static {
     /// See [`Middleware::name`].
     fn name(&self) -> &'static str;

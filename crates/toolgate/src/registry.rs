@@ -75,6 +75,13 @@ pub enum Delivery {
 }
 
 /// One row of the table.
+///
+/// ```
+/// use toolgate::{Class, Code, RetrySafety};
+///
+/// let entry = Code::RateLimited.entry();
+/// assert_eq!((entry.name, entry.class, entry.retry), ("RATE_LIMITED", Class::Denied, RetrySafety::Safe));
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Entry {
     /// The name in `_meta.code` or `error.data.code`.

@@ -10,6 +10,15 @@ use crate::identity::ToolId;
 ///
 /// Server and tool are matched separately: `*` matches any characters or none, `?` exactly one, every other character
 /// itself, case-sensitively. The first `/` separates the two, so a tool's name may contain more of them.
+///
+/// ```
+/// use toolgate::{Selector, ToolId};
+///
+/// let selector: Selector = "files/write_*".parse()?;
+/// assert!(selector.covers(&ToolId::new("files", "write_text")));
+/// assert!(!selector.covers(&ToolId::new("files", "read")));
+/// # Ok::<(), toolgate::BadSelector>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Selector {
     server: String,

@@ -1,11 +1,17 @@
 //! The settings of a chain: those of every layer, in one struct.
 
+#[cfg(feature = "toml")]
+pub mod from_toml;
 mod inputs;
 mod tables;
 mod tools;
 mod widening;
 
-use std::{collections::BTreeMap, path::PathBuf, time::Duration};
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -13,7 +19,7 @@ pub use crate::preset::Preset;
 use crate::{
     duration,
     middleware::{
-        audit::{AuditConfig, RedactConfig},
+        audit::{AuditConfig, RedactConfig, Target},
         filter::NewTools,
         policy::{PolicyConfig, PrincipalPattern},
         rate_limit::{QuotaRule, RateRule},
@@ -27,6 +33,8 @@ use crate::{
     tool::TierRules,
 };
 
+#[cfg(feature = "toml")]
+pub use from_toml::BadToml;
 pub use tables::LayerTables;
 pub use tools::{NotOneTool, ToolSettings};
 
@@ -35,6 +43,7 @@ crate::with_layer_tables! {
     /// has the settings of `toolgate wrap` without a config file, except for the audit, whose place the program
     /// chooses.
     #[derive(Clone, Debug, Default, PartialEq)]
+    #[non_exhaustive]
     pub struct Settings {
         /// The layers of the chain, and their order.
         pub chain: ChainOrder,
@@ -146,6 +155,7 @@ pub enum Annotations {
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
+#[non_exhaustive]
 pub struct LimitsConfig {
     /// The size in bytes above which a result is shortened.
     pub response_bytes: Switch<usize>,
@@ -281,6 +291,19 @@ impl<'de> Deserialize<'de> for Switch<usize> {
 }
 
 impl Settings {
+    /// The settings with all relative paths in this folder.
+    #[must_use]
+    pub fn in_folder(mut self, folder: &Path) -> Self {
+        if let Target::File(path) = &mut self.audit.file {
+            *path = folder.join(&*path);
+        }
+        for path in [&mut self.audit.key_file, &mut self.redact.key_file].into_iter().flatten() {
+            *path = folder.join(&*path);
+        }
+        folder.clone_into(&mut self.folder);
+        self
+    }
+
     /// The rules by which tools get their tiers.
     #[must_use]
     pub fn tier_rules(&self) -> TierRules {

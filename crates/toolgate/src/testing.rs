@@ -94,6 +94,13 @@ pub fn client(name: &str, version: &str) -> Option<Arc<ClientInfo>> {
 }
 
 /// The tool `main/NAME` of this tier; `None` for a tool that does not say what it does.
+///
+/// ```
+/// use toolgate::{Tier, testing::tool};
+///
+/// assert_eq!(tool("stock", Tier::Readonly).id().to_string(), "main/stock");
+/// assert_eq!(tool("unknown", None).tier(), None);
+/// ```
 #[must_use]
 pub fn tool(name: &str, tier: impl Into<Option<Tier>>) -> Arc<Tool> {
     defined_tool(name, tier.into(), &format!("{{\"name\":{name:?}}}"))

@@ -5,6 +5,13 @@ use std::{fmt, str::FromStr};
 use serde::{Deserialize, Serialize};
 
 /// The harm that a tool can do. Ordered: `readonly < mutating < destructive`.
+///
+/// ```
+/// use toolgate::Tier;
+///
+/// assert!(Tier::Readonly < Tier::Mutating && Tier::Mutating < Tier::Destructive);
+/// assert_eq!("destructive".parse(), Ok(Tier::Destructive));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
@@ -57,6 +64,14 @@ impl FromStr for Tier {
 /// The hints of a tool's `annotations` on which decisions depend.
 ///
 /// A hint of the wrong type counts as absent.
+///
+/// ```
+/// use toolgate::{Tier, ToolHints};
+///
+/// let hints = ToolHints { read_only: Some(true), ..ToolHints::default() };
+/// assert_eq!(hints.tier(), Some(Tier::Readonly));
+/// assert_eq!(ToolHints::default().tier(), None);
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ToolHints {
     /// `readOnlyHint`

@@ -11,6 +11,14 @@ use crate::{
 };
 
 /// One tool. Built from a listing, shared by all calls.
+///
+/// ```
+/// use toolgate::{Json, Tier, TierRules, Tool, ToolId};
+///
+/// let definition = serde_json::json!({"name": "read", "annotations": {"readOnlyHint": true}});
+/// let tool = Tool::listed(ToolId::new("files", "read"), definition.into(), &TierRules::default());
+/// assert_eq!(tool.tier(), Some(Tier::Readonly));
+/// ```
 #[derive(Clone)]
 pub struct Tool {
     id: ToolId,
@@ -112,6 +120,14 @@ fn hints(definition: &Json) -> ToolHints {
 }
 
 /// The operator's tiers, which take precedence over annotations, and categories.
+///
+/// ```
+/// use toolgate::{Tier, TierRules, Tool, ToolId};
+///
+/// let rules = TierRules::new(vec![("files/*".parse()?, Tier::Destructive)], false);
+/// assert_eq!(Tool::unlisted(ToolId::new("files", "read"), &rules).tier(), Some(Tier::Destructive));
+/// # Ok::<(), toolgate::BadSelector>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TierRules {
     rules: Arc<[(Selector, Tier)]>,

@@ -5,8 +5,6 @@ mod client_servers;
 mod exposure;
 mod file;
 mod listing;
-mod masked;
-mod nearest;
 mod presets;
 mod reference;
 pub mod serve;
@@ -33,12 +31,9 @@ pub use telemetry::{Listen, TelemetryConfig};
 pub use text::Text;
 use toolgate::{
     Selector, Tier,
-    middleware::{
-        audit::{AuditConfig, Target},
-        scopes::Granted,
-    },
+    middleware::{audit::AuditConfig, scopes::Granted},
     presets::Preset,
-    settings::{ChainOrder, Settings},
+    settings::{ChainOrder, Settings, from_toml},
 };
 pub use trail::TrailConfig;
 pub use watch::{ConfigWatch, Trigger};
@@ -127,10 +122,8 @@ impl Config {
             }
         } else {
             let (file, variables) = text::collect_variables(|| {
-                builtin.check(&text).and_then(|()| toml::from_str(&text)).map_err(|mut error| {
-                    error.set_input(Some(&masked::masked(&text)));
-                    refused(nearest::with_guess(&masked::without_values(&error.to_string())))
-                })
+                let read = builtin.check(&text).and_then(|()| toml::from_str(&text));
+                read.map_err(|error| refused(from_toml::explained(&text, error)))
             });
             Self { file: file?, variables, audit_keys: audit_keys(&text), ..Self::default() }
         };
@@ -394,33 +387,30 @@ impl Config {
         let tools = namespace.tools.into_iter();
         let tools = tools.filter_map(|(selector, tool)| Some((selector.parse().ok()?, tool)));
         let preset = namespace.chain.preset();
-        let mut settings = Settings {
-            chain: namespace.chain,
-            safety: namespace.safety,
-            annotations: namespace.annotations,
-            tools: tools.collect(),
-            audit: self.audit(name, layers.audit, preset),
-            redact: layers.redact.unwrap_or_default(),
-            limits: layers.limits.unwrap_or_default(),
-            inactive_message: namespace.inactive_message,
-            new_tools: namespace.new_tools,
-            cache_ttl: namespace.cache_ttl,
-            policies: self.file.policies.clone(),
-            policy: namespace.policy,
-            principals: namespace.principals.into_iter().collect(),
-            granted: Granted {
+        let mut settings = Settings::with(|settings| {
+            settings.chain = namespace.chain;
+            settings.safety = namespace.safety;
+            settings.annotations = namespace.annotations;
+            settings.tools = tools.collect();
+            settings.audit = self.audit(name, layers.audit, preset);
+            settings.redact = layers.redact.unwrap_or_default();
+            settings.limits = layers.limits.unwrap_or_default();
+            settings.inactive_message = namespace.inactive_message;
+            settings.new_tools = namespace.new_tools;
+            settings.cache_ttl = namespace.cache_ttl;
+            settings.policies = self.file.policies.clone();
+            settings.policy = namespace.policy;
+            settings.principals = namespace.principals.into_iter().collect();
+            settings.granted = Granted {
                 namespace: namespace.scopes,
                 principals: namespace.grants.map(|grants| grants.into_iter().collect()),
                 variable: None,
-            },
-            folder: self.path.parent().map(Path::to_owned).unwrap_or_default(),
-            telemetry: toolgate::middleware::telemetry::TelemetryConfig {
-                arguments: layers.telemetry.is_some_and(|telemetry| telemetry.arguments),
-            },
-            ..Settings::default()
-        };
+            };
+            settings.telemetry.arguments =
+                layers.telemetry.is_some_and(|telemetry| telemetry.arguments);
+        });
         layers.own.apply_to(&mut settings);
-        self.resolve_paths(&mut settings);
+        let mut settings = settings.in_folder(self.path.parent().unwrap_or(Path::new("")));
         if let Some(preset) = preset {
             preset.fill(&mut settings);
         }
@@ -440,20 +430,6 @@ impl Config {
             (Some(configured), Some(preset)) => preset.audit_over(configured, is_set),
             (Some(configured), None) => configured,
             (None, preset) => preset.and_then(Preset::audit).unwrap_or_default(),
-        }
-    }
-
-    /// Joins relative paths to the folder of the config file.
-    fn resolve_paths(&self, settings: &mut Settings) {
-        let Some(folder) = self.path.parent() else { return };
-        if let Target::File(path) = &mut settings.audit.file {
-            *path = folder.join(&*path);
-        }
-        if let Some(path) = &mut settings.audit.key_file {
-            *path = folder.join(&*path);
-        }
-        if let Some(path) = &mut settings.redact.key_file {
-            *path = folder.join(&*path);
         }
     }
 }

@@ -3,9 +3,10 @@
 use std::{collections::HashMap, path::PathBuf, sync::Arc, time::Duration};
 
 use toolgate::{
+    LayerSpec,
     middleware::preconditions::Approvals,
     settings::Settings,
-    stack::{self, Parts, Stack},
+    stack::{self, Parts, PlacedLayer, Stack},
 };
 
 use super::{
@@ -56,6 +57,10 @@ pub struct GatewayOptions {
     pub only: Option<String>,
     /// The server of the only client, instead of the servers of the config (`toolgate wrap`).
     pub exclusive: Option<ExclusiveServer>,
+    /// Layers that the program adds, which `chain = […]` of a namespace names.
+    pub layers: Vec<Arc<dyn LayerSpec>>,
+    /// Layers that the program places beside those of the settings, in every namespace.
+    pub placed: Vec<PlacedLayer>,
     /// The namespaces to inspect, for commands that serve nothing: the gateway then opens, writes and caches nothing.
     pub inspects: Option<Vec<String>>,
 }
@@ -140,16 +145,15 @@ impl OpenedRecords {
         let config = |error: crate::config::ConfigError| GatewayError::Settings(error.to_string());
         let namespace_settings = (options.settings)(name).map_err(GatewayError::Settings)?;
         let at = self.sinks(&namespace_settings, options).await?;
-        let (seen_tools, parts) = match self.sets.get(at) {
+        let (seen_tools, mut parts) = match self.sets.get(at) {
             Some(set) => (set.sinks.seen_tools(), set.parts.clone()),
             None => (None, Parts::default()),
         };
         // Known tools, rate counters and approvals belong to each namespace alone.
-        let parts = Parts {
-            known: toolgate::middleware::filter::KnownTools::default(),
-            approvals: approvals(options),
-            ..parts
-        };
+        parts.known = toolgate::middleware::filter::KnownTools::default();
+        parts.approvals = approvals(options);
+        parts.layers.clone_from(&options.layers);
+        parts.placed.clone_from(&options.placed);
         let stack = self.stack(at, &namespace_settings.settings, parts)?;
         let servers: Vec<Arc<Server>> = if options.exclusive.is_some() {
             servers.values().cloned().collect()

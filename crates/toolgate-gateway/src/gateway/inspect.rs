@@ -93,18 +93,14 @@ impl Inspection {
         set: &NamespaceSettings,
         store: Option<&str>,
         definitions: &[serde_json::Value],
-        parts: Parts,
+        mut parts: Parts,
     ) -> Result<Self, GatewayError> {
         let failed = |error: RecordsError| GatewayError::Settings(error.to_string());
         let (trail, telemetry) = (set.trail.as_ref(), set.telemetry.as_ref());
         let silent = RecordSinks::silent(store, trail, telemetry, &set.settings).map_err(failed)?;
-        let parts = Parts {
-            log: silent.log,
-            trail: silent.trail,
-            inputs: silent.inputs,
-            only_explains: true,
-            ..parts
-        };
+        (parts.log, parts.trail) = (silent.log, silent.trail);
+        parts.inputs = silent.inputs;
+        parts.only_explains = true;
         let stack = stack::build_with(&set.settings, parts)?;
         let chain = ActiveChain::new(stack, set.settings.clone());
         let tools = definitions.iter().filter_map(|definition| {

@@ -67,13 +67,11 @@ impl RecordSinks {
         let mut inputs = LayerInputs::default();
         let instruments = telemetry.map(telemetry::silent).transpose().map_err(RecordsError)?;
         inputs.set_if_some(instruments);
-        Ok(Parts {
-            log: store.map(|_| store_records::discarding_log(settings)).transpose()?,
-            trail: trail.map(|_| store_records::discarding_log(settings)).transpose()?,
-            inputs,
-            only_explains: true,
-            ..Parts::default()
-        })
+        let mut parts = Parts::with(|parts| parts.only_explains = true);
+        parts.log = store.map(|_| store_records::discarding_log(settings)).transpose()?;
+        parts.trail = trail.map(|_| store_records::discarding_log(settings)).transpose()?;
+        parts.inputs = inputs;
+        Ok(parts)
     }
 
     /// The approved tools in the store, if there is a store.

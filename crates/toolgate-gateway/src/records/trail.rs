@@ -36,12 +36,11 @@ impl TrailExporter {
         redactor: Redactor,
     ) -> Result<(LogSink, Self), String> {
         let post = TrailPost::new(config)?;
-        let log = LogConfig {
-            results: config.results,
-            queue: config.queue.max(1),
-            on_full: config.on_full,
-            ..LogConfig::default()
-        };
+        let log = LogConfig::with(|log| {
+            log.results = config.results;
+            log.queue = config.queue.max(1);
+            log.on_full = config.on_full;
+        });
         let (sink, queue) = LogSink::channel(&log, redactor);
         let writer =
             BackgroundWriter::start_async("trail", post.send_all(queue, config.batch.max(1)));

@@ -19,12 +19,11 @@ use crate::{
 fn confirmed(is_preview: bool) -> toolgate::Chain {
     let destructive = Facts { tier: Some(Tier::Destructive), ..Facts::default() };
     let greet = Selection::Glob("main/greet".parse().unwrap());
-    let confirm = ConfirmConfig {
-        when: vec![Selection::Facts(destructive), greet],
-        mode: Some(if is_preview { Mode::Preview } else { Mode::Ask }),
-        ..ConfirmConfig::default()
-    };
-    let settings = settings::Settings { confirm: Some(confirm), ..Default::default() };
+    let confirm = ConfirmConfig::with(|config| {
+        config.when = vec![Selection::Facts(destructive), greet];
+        config.mode = Some(if is_preview { Mode::Preview } else { Mode::Ask });
+    });
+    let settings = settings::Settings::with(|settings| settings.confirm = Some(confirm));
     stack::build(&settings).unwrap().chain
 }
 

@@ -99,12 +99,11 @@ async fn what_narrows_a_call_narrows_its_parts_which_name_it() {
 #[tokio::test]
 async fn a_part_is_confirmed_by_itself_or_not_at_all() {
     let part = Selection::Glob("main/part".parse().unwrap());
-    let confirm = ConfirmConfig {
-        when: vec![part],
-        fallback: Fallback::AgentMayConfirmItself,
-        ..ConfirmConfig::default()
-    };
-    let settings = Settings { confirm: Some(confirm), ..Settings::default() };
+    let confirm = ConfirmConfig::with(|config| {
+        config.when = vec![part];
+        config.fallback = Fallback::AgentMayConfirmItself;
+    });
+    let settings = Settings::with(|settings| settings.confirm = Some(confirm));
     let stack = stack::build(&settings).unwrap();
     // The user is asked while the call runs.
     let line = connect(governed(&stack), old_era()).await;

@@ -22,11 +22,10 @@ use crate::{
 };
 
 fn settings(file: &Path) -> Settings {
-    Settings {
-        safety: Some(Tier::Readonly),
-        audit: AuditConfig { file: Target::File(file.to_owned()), ..AuditConfig::default() },
-        ..Settings::default()
-    }
+    Settings::with(|settings| {
+        settings.safety = Some(Tier::Readonly);
+        settings.audit = AuditConfig::with(|config| config.file = Target::File(file.to_owned()));
+    })
 }
 
 fn records(file: &Path) -> Vec<Value> {

@@ -201,9 +201,13 @@ async fn a_store_that_hangs_holds_neither_calls_nor_the_end_up() {
 
 #[test]
 fn zero_is_without_end() {
-    let config = LogConfig { keep_days: 0, keep_bytes: 0, keep_records: 0, ..LogConfig::default() };
+    let mut config = LogConfig::with(|config| {
+        config.keep_days = 0;
+        config.keep_bytes = 0;
+        config.keep_records = 0;
+    });
     assert_eq!(Retention::from(&config), Retention::default());
-    let config = LogConfig { keep_days: 2, keep_records: 5, ..config };
+    (config.keep_days, config.keep_records) = (2, 5);
     let two_days = Duration::from_hours(48);
     let expected = Retention { age: Some(two_days), records: Some(5), bytes: None };
     assert_eq!(Retention::from(&config), expected);

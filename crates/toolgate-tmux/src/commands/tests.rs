@@ -165,7 +165,10 @@ fn the_folder_and_the_roots_decide() {
 #[test]
 fn a_chain_has_a_place_for_the_guard_or_goes_without() {
     let govern = |chain| {
-        let mut settings = Settings { safety: Some(Tier::Mutating), chain, ..Settings::default() };
+        let mut settings = Settings::with(|settings| {
+            settings.safety = Some(Tier::Mutating);
+            settings.chain = chain;
+        });
         settings.audit.file = Target::Off;
         let governed = Tmux::new(Options::default()).governed(settings);
         governed.map(|(_, stack)| stack.chain.asks()).map_err(|error| error.to_string())

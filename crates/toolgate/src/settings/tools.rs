@@ -22,6 +22,7 @@ use crate::{
 #[derive(Clone, Debug, Default, Deserialize, PartialEq)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
+#[non_exhaustive]
 pub struct ToolSettings {
     /// Whether the tool is allowed.
     pub status: Option<Status>,

@@ -8,9 +8,9 @@ use toolgate_wire::Json;
 
 use super::{ScriptedServer, client, session, tool};
 use crate::{
-    Answer, Boxed, Call, Chain, ClientInfo, Context, Control, Endpoint, Explained, Failure,
-    Listing, Middleware, Outcome, Principal, Request, Session, Tool, ToolId, ToolList, ToolResult,
-    admission::Narrowing,
+    Answer, Boxed, Call, Chain, ClientInfo, Context, Endpoint, Explained, Failure, Listing,
+    Middleware, Outcome, Principal, Request, Session, Tool, ToolList, ToolResult,
+    admission::{self, Narrowing},
 };
 
 /// A layer or a chain with scripted tools behind it, and a caller in front of it.
@@ -44,6 +44,7 @@ pub struct Harness {
     session: Session,
     client: Option<Arc<ClientInfo>>,
     meta: Option<Json>,
+    claims: Option<Json>,
 }
 
 impl Harness {
@@ -68,6 +69,7 @@ impl Harness {
             session: Session::clone(&session()),
             client: None,
             meta: None,
+            claims: None,
         }
     }
 
@@ -120,6 +122,17 @@ impl Harness {
     #[must_use]
     pub fn meta(mut self, meta: impl Serialize) -> Self {
         self.meta = Some(Json::serialize(&meta).expect("the value is JSON"));
+        self
+    }
+
+    /// Calls with these claims of the principal, see [`Context::claim`].
+    ///
+    /// # Panics
+    ///
+    /// If the value is no JSON.
+    #[must_use]
+    pub fn claims(mut self, claims: impl Serialize) -> Self {
+        self.claims = Some(Json::serialize(&claims).expect("the value is JSON"));
         self
     }
 
@@ -223,10 +236,11 @@ impl Harness {
     /// A context for one new call of this caller.
     #[must_use]
     pub fn context(&self) -> Context {
-        let cx = Context::new(Arc::new(self.session.clone())).with_client(self.client.clone());
-        let Some((control, _)) = self.meta.as_ref().and_then(Control::extract) else { return cx };
-        let named = |name: &str| Some(ToolId::clone(self.named(name).id()));
-        Narrowing::default().apply(cx, control, named)
+        let cx = Context::new(Arc::new(self.session.clone()))
+            .with_client(self.client.clone())
+            .with_claims(self.claims.clone());
+        let named = |name: &str| Some(self.named(name).id().clone());
+        admission::narrow(cx, &Narrowing::default(), self.meta.as_ref(), named).0
     }
 
     fn prepare(&self, name: &str, arguments: &impl Serialize) -> Call {
@@ -257,6 +271,18 @@ impl Endpoint for Harness {
 
     fn request<'a>(&'a self, cx: &'a mut Context, request: Request) -> Boxed<'a, Answer> {
         self.server.request(cx, request)
+    }
+
+    fn nested<'a>(
+        &'a self,
+        cx: &'a Context,
+        tool: &'a str,
+        arguments: Option<Json>,
+    ) -> Boxed<'a, Outcome> {
+        Box::pin(async move {
+            let call = Call::new(self.named(tool), arguments);
+            self.chain.call(&mut cx.nested(), call, self).await
+        })
     }
 }
 

@@ -27,8 +27,11 @@ fn layers() -> Vec<Arc<dyn LayerSpec>> {
 
 fn build(text: &str) -> Result<Stack, StackError> {
     let File { chain, layers: tables } = toml::from_str(text).unwrap();
-    let settings = Settings { chain, layers: tables, ..Settings::default() };
-    stack::build_with(&settings, Parts { layers: layers(), ..Parts::default() })
+    let settings = Settings::with(|settings| {
+        settings.chain = chain;
+        settings.layers = tables;
+    });
+    stack::build_with(&settings, Parts::with(|parts| parts.layers = layers()))
 }
 
 fn refused(text: &str) -> String {

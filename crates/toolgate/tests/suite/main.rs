@@ -7,4 +7,7 @@
 
 mod compile_fail;
 mod custom_layer;
+#[path = "../../examples/custom_layers/main.rs"]
+mod custom_layers;
+mod examples;
 mod office_hours;

@@ -48,7 +48,10 @@ fn asked_about(namespace: &InspectedNamespace) -> Option<String> {
 
 /// Tools whose published schema is unusable, by the verdict of the `validate` layer.
 fn unusable_schemas(namespace: &InspectedNamespace) -> Vec<String> {
-    let strict = ValidateConfig { input_schema: true, strict: true, ..ValidateConfig::default() };
+    let strict = ValidateConfig::with(|config| {
+        config.input_schema = true;
+        config.strict = true;
+    });
     let Ok(validate) = Validate::new(&strict, Path::new("")) else { return Vec::new() };
     let cx = Context::new(Arc::new(namespace.session().clone()));
     let unusable = namespace.tools.iter().filter(|tool| {

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[expect(clippy::struct_excessive_bools, reason = "switches of a file, each with its own name")]
 #[serde(deny_unknown_fields, default)]
+#[non_exhaustive]
 pub struct AuditConfig {
     /// The file to which records are appended, `stderr`, or `off`; default of the program: `audit.jsonl` in the state
     /// folder (`~/.local/state/toolgate`).
@@ -186,6 +187,7 @@ pub enum OnFull {
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
+#[non_exhaustive]
 pub struct RedactConfig {
     /// Further names of arguments whose values are replaced by a digest.
     pub keys: Vec<String>,

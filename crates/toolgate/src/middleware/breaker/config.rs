@@ -11,6 +11,7 @@ use crate::layer_spec::LayerTable;
 #[derive(Clone, Debug, Deserialize, PartialEq)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
+#[non_exhaustive]
 pub struct BreakerConfig {
     /// The number of consecutive failures that opens the circuit.
     pub failures: u32,

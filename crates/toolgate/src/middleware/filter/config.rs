@@ -8,6 +8,7 @@ use crate::selector::Selector;
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
+#[non_exhaustive]
 pub struct FilterConfig {
     /// Tools that are switched off: those with `status = "inactive"`.
     pub inactive: Vec<Selector>,

@@ -9,6 +9,7 @@ use crate::selector::Selector;
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
+#[non_exhaustive]
 pub struct FlagsConfig {
     /// The disabled tools.
     pub disabled: Vec<Selector>,

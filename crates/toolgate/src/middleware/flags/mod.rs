@@ -44,6 +44,16 @@ impl LayerSpec for FlagsSpec {
 }
 
 /// Refuses tools that the operator has disabled.
+///
+/// ```
+/// use toolgate::{Code, middleware::flags::{Flags, FlagsConfig}, testing::{self, Harness, assert_denied}};
+///
+/// let mut config = FlagsConfig::default();
+/// config.disabled = vec!["*/drop".parse()?];
+/// let harness = Harness::new(Flags::new(config));
+/// assert_denied(&testing::run_paused(harness.call("drop", ())), Code::ToolDisabled);
+/// # Ok::<(), toolgate::BadSelector>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Flags {
     config: FlagsConfig,

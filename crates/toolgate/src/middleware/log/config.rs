@@ -9,6 +9,7 @@ use crate::middleware::audit::OnFull;
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
+#[non_exhaustive]
 pub struct LogConfig {
     /// Whether results and error messages are recorded. Their sizes always are.
     pub results: bool,

@@ -9,6 +9,7 @@ use serde_json::Value;
 #[derive(Clone, Debug, Default, Deserialize, PartialEq)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
+#[non_exhaustive]
 pub struct OverrideConfig {
     /// The name that clients see and call: 1 to 128 of the characters `A-Z a-z 0-9 _ - . /`.
     pub name: Option<String>,

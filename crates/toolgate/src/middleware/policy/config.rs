@@ -13,6 +13,7 @@ use crate::{
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
+#[non_exhaustive]
 pub struct PolicyConfig {
     /// Tools that may be called, as `server/tool` selectors. Tools on neither list are denied.
     #[cfg_attr(feature = "schema", schemars(with = "Vec<String>"))]

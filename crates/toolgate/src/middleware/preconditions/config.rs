@@ -11,6 +11,7 @@ use crate::{duration, selection::Selection};
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
+#[non_exhaustive]
 pub struct ConfirmConfig {
     /// The tools whose calls need a confirmation.
     pub when: Vec<Selection>,

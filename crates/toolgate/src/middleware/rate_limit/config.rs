@@ -15,6 +15,7 @@ const MAX_CALLS: u32 = 1_000_000;
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
+#[non_exhaustive]
 pub struct RateLimitConfig {
     /// Limits of calls per second, minute or hour.
     pub rate: Vec<RateRule>,

@@ -18,6 +18,7 @@ pub enum Keep {
 
 /// What the layer is set to, gathered from `[limits]` and the settings of single tools.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ResponseLimitConfig {
     /// The most bytes of one result, as JSON.
     pub bytes: usize,

@@ -11,6 +11,7 @@ use crate::layer_spec::LayerTable;
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
+#[non_exhaustive]
 pub struct RetryConfig {
     /// The most retries of a call.
     pub times: u32,

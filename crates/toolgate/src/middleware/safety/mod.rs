@@ -52,6 +52,14 @@ impl LayerSpec for SafetySpec {
 }
 
 /// Allows tools at or below one tier.
+///
+/// ```
+/// use toolgate::{Tier, middleware::safety::Safety, testing::{self, Harness, tool}};
+///
+/// let harness = Harness::new(Safety::new(Tier::Readonly))
+///     .tools([tool("read", Tier::Readonly), tool("drop", Tier::Destructive)]);
+/// assert_eq!(testing::run_paused(harness.list()).unwrap(), ["read"]);
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Safety {
     allowed: Tier,

@@ -48,6 +48,14 @@ impl LayerSpec for TimeoutSpec {
 pub const DEFAULT: Duration = Duration::from_secs(5 * 60);
 
 /// Cancels a call after a time.
+///
+/// ```
+/// use std::time::Duration;
+/// use toolgate::{Code, middleware::timeout::Timeout, testing::{self, Harness}};
+///
+/// let harness = Harness::new(Timeout::new(Duration::from_secs(5))).hangs();
+/// assert_eq!(testing::run_paused(harness.call("slow", ())).code(), Some(Code::TimedOut));
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Timeout {
     after: Duration,
@@ -64,6 +72,10 @@ impl Timeout {
 impl Middleware for Timeout {
     fn name(&self) -> &'static str {
         NAME
+    }
+
+    fn decides(&self) -> bool {
+        false
     }
 
     fn describe(&self) -> String {

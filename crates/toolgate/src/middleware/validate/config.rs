@@ -11,6 +11,7 @@ use crate::layer_spec::LayerTable;
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
+#[non_exhaustive]
 pub struct ValidateConfig {
     /// Whether arguments are checked against the schema that each tool publishes (`inputSchema`).
     pub input_schema: bool,
