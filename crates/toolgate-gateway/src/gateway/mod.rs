@@ -7,6 +7,7 @@
 //! both if client and server speak different versions.
 
 mod build;
+mod client_messages;
 pub(crate) mod dispatch;
 mod era_bridge;
 pub(crate) mod handshake;

@@ -286,7 +286,8 @@ impl UpstreamCall<'_> {
         // Do not check the server's `logging` capability: some servers send log messages without declaring it.
         let logs = self.caller.hears_logs();
         let (vendor, session) = (self.caller.takes_vendor_requests(), self.caller.session_id());
-        Interest { token, capabilities, logs, vendor, session, is_ours: false, lease: None }
+        let (takes_events, is_ours, lease) = (true, false, None);
+        Interest { token, capabilities, logs, vendor, session, takes_events, is_ours, lease }
     }
 
     fn header_values(

@@ -2,7 +2,7 @@
 //! responses between client and server as they are. The middleware chain handles tool calls, and other requests only if
 //! a layer inspects them or if they carry a control for toolgate.
 
-use std::{sync::Arc, time::Duration};
+use std::{pin::pin, sync::Arc, time::Duration};
 
 use arc_swap::ArcSwap;
 use bytes::Bytes;
@@ -28,6 +28,7 @@ use crate::{
         active_requests::ActiveRequests,
         caller::{self, Caller, CallerProtocol},
         legacy_session::LegacySession,
+        notifications::{NotificationFilter, NotificationQueue},
         side_channel::SideChannel,
     },
     gateway::{
@@ -121,9 +122,13 @@ enum RequestHandling {
     /// The middleware chain handles the request.
     Governed(Box<IncomingRequest>),
     /// The request was forwarded to the server.
-    Sent(Id, InFlightRequest, CancellationToken, Response),
+    Sent(Id, InFlightRequest, CancellationToken, Response, Changes),
     Refused(Bytes),
 }
+
+/// The changes that the gateway itself tells to a client of 2026-07-28, on the subscription that its server has: a
+/// changed config changes the tools that the client sees.
+type Changes = Option<Arc<NotificationQueue>>;
 
 /// The kind of a forwarded response: the gateway reads the responses to `initialize` and `tools/list`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -224,10 +229,28 @@ impl Client {
         if response == Response::Initialize {
             self.handshake().initialize = Some(message.clone());
         }
+        let changes = self.changes(&speaks, &message);
         match self.send(&message).await {
-            Ok(flight) => RequestHandling::Sent(id, flight, cancel, response),
+            Ok(flight) => RequestHandling::Sent(id, flight, cancel, response, changes),
             Err(failure) => RequestHandling::Refused(refusal::line(Some(&id), &failure)),
         }
+    }
+
+    /// Registers the client for changes of its tools, if the request subscribes to them.
+    fn changes(&self, speaks: &CallerProtocol, message: &Message) -> Changes {
+        let is_modern = matches!(speaks, CallerProtocol::Modern(_));
+        if !is_modern || message.method() != method::SUBSCRIPTIONS_LISTEN {
+            return None;
+        }
+        let tools = message.member("notifications")?.get("toolsListChanged")?.bool()?;
+        let subscription = message.id().cloned();
+        let queue = NotificationQueue::new(NotificationFilter {
+            tools,
+            subscription,
+            ..NotificationFilter::default()
+        });
+        self.namespace.add_listener(&queue);
+        Some(queue)
     }
 
     /// Forwards a request unchanged.
@@ -276,15 +299,24 @@ impl Client {
         mut flight: InFlightRequest,
         cancel: CancellationToken,
         response: Response,
+        changes: Changes,
     ) -> Option<Bytes> {
         let limit = match response {
             Response::Initialize => self.server.config.start_timeout,
             _ => Duration::MAX,
         };
-        let step = tokio::select! {
-            biased;
-            step = tokio::time::timeout(limit, flight.next()) => step,
-            () = cancel.cancelled() => return None,
+        let mut responded = pin!(tokio::time::timeout(limit, flight.next()));
+        let step = loop {
+            tokio::select! {
+                biased;
+                step = &mut responded => break step,
+                () = cancel.cancelled() => return None,
+                lines = changed(&changes) => {
+                    for line in lines {
+                        self.out.send(line).await;
+                    }
+                }
+            }
         };
         let failure = match step {
             Ok(Ok(UpstreamEvent::Response(answer))) => {
@@ -500,6 +532,14 @@ impl Client {
     }
 }
 
+/// The next changes to tell to the client.
+async fn changed(changes: &Changes) -> Vec<Bytes> {
+    match changes {
+        Some(queue) => queue.next().await.unwrap_or_default(),
+        None => std::future::pending().await,
+    }
+}
+
 /// Whether a response to `initialize` declares `tools.listChanged`.
 fn tells_changes(answer: &Message) -> bool {
     let changes = |json: Json| json.get("tools")?.get("listChanged")?.bool();
@@ -575,8 +615,8 @@ impl LineService for ExclusiveService {
                     dispatch(&client.gateway, &incoming).await.into_line()
                 }
                 RequestHandling::Refused(line) => Some(line),
-                RequestHandling::Sent(id, flight, cancel, response) => {
-                    Box::pin(client.answer(id, flight, cancel, response)).await
+                RequestHandling::Sent(id, flight, cancel, response, changes) => {
+                    Box::pin(client.answer(id, flight, cancel, response, changes)).await
                 }
             }
         }))

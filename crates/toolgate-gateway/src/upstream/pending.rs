@@ -131,7 +131,7 @@ impl PendingRequests {
             PendingId::FromClient(id) => id.clone(),
         };
         let (sender, response) = oneshot::channel();
-        let (event_sender, side_events) = if interest.is_any() {
+        let (event_sender, side_events) = if interest.takes_events {
             let (sender, receiver) = mpsc::channel(MAX_BUFFERED_EVENTS);
             (Some(sender), Some(receiver))
         } else {

@@ -35,6 +35,8 @@ pub(crate) struct Interest {
     pub(crate) vendor: bool,
     /// The session of the client. Requests of one session come from one client.
     pub(crate) session: Option<Arc<str>>,
+    /// Whether a client made the request and takes what the server sends before the response.
+    pub(crate) takes_events: bool,
     /// Whether the gateway itself made the request: no side message belongs to it.
     pub(crate) is_ours: bool,
     /// Reserves a process for this request while it is in flight.
@@ -54,11 +56,6 @@ impl Lease {
 }
 
 impl Interest {
-    /// Whether the client accepts any side message.
-    pub(crate) fn is_any(&self) -> bool {
-        self.token.is_some() || !self.capabilities.is_empty() || self.logs || self.vendor
-    }
-
     /// Whether the client can answer this request of the server.
     pub(crate) fn can_answer(&self, method: &str, params: Option<&Json>) -> bool {
         if is_vendor(method) { self.vendor } else { self.capabilities.can_answer(method, params) }
