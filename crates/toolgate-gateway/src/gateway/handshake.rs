@@ -9,7 +9,7 @@ use toolgate_wire::{
     mcp::{self, Era, LEGACY, MODERN, code, member},
 };
 
-use super::{dispatch::IncomingRequest, namespace::Namespace, response::JsonRpcResponse};
+use super::{incoming_request::IncomingRequest, namespace::Namespace, response::JsonRpcResponse};
 use crate::{
     catalog::{
         lists::server_meta,

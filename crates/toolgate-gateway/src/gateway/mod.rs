@@ -10,7 +10,9 @@ mod build;
 mod client_messages;
 pub(crate) mod dispatch;
 mod era_bridge;
+mod error;
 pub(crate) mod handshake;
+pub(crate) mod incoming_request;
 mod inspect;
 mod listing;
 mod live_tools;
@@ -29,6 +31,7 @@ pub(crate) mod tool_call;
 pub(crate) mod upstream_call;
 
 pub use build::{ExclusiveServer, GatewayOptions, NamespaceSettings, NamespaceSource};
+pub use error::GatewayError;
 pub use inspect::{InspectedNamespace, InspectedTool, Inspection};
 pub(crate) use running_gateway::Gateway;
-pub use running_gateway::{GatewayError, GatewayStatus, RunningGateway, ServerStatus};
+pub use running_gateway::{GatewayStatus, RunningGateway, ServerStatus};

@@ -12,11 +12,11 @@ use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use tokio::sync::Semaphore;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
-use toolgate::stack::StackError;
 use toolgate_wire::Limits;
 
 use super::{
     build::{ExclusiveServer, GatewayOptions, OpenedRecords},
+    error::GatewayError,
     namespace::Namespace,
     suspended::SuspendedCalls,
 };
@@ -43,26 +43,6 @@ const SERVER_SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How long writing the remaining records may take.
 const RECORD_FLUSH_TIMEOUT: Duration = Duration::from_secs(5);
-
-/// Why the gateway cannot start.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum GatewayError {
-    /// The settings cannot be used.
-    #[error("{0}")]
-    Settings(String),
-    /// A chain cannot be built.
-    #[error(transparent)]
-    Stack(#[from] StackError),
-    /// Names collide.
-    #[error("the namespace `{namespace}` is refused: {collision}")]
-    Collision {
-        /// The namespace.
-        namespace: String,
-        /// Both owners, and what to do.
-        collision: String,
-    },
-}
 
 /// The shared state that requests need.
 #[derive(Debug)]

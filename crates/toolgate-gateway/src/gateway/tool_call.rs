@@ -13,7 +13,7 @@ use toolgate_wire::{
 };
 
 use super::{
-    Gateway, dispatch::IncomingRequest, live_tools::LiveTools, namespace::NamespaceChain,
+    Gateway, incoming_request::IncomingRequest, live_tools::LiveTools, namespace::NamespaceChain,
     response::JsonRpcResponse, tasks, upstream_call::UpstreamCall,
 };
 use crate::{

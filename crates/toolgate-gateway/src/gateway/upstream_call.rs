@@ -25,7 +25,7 @@ use toolgate_wire::{
 
 use request_line::RequestChanges;
 
-use super::{Gateway, dispatch::IncomingRequest, era_bridge, suspended::SuspendedCalls};
+use super::{Gateway, era_bridge, incoming_request::IncomingRequest, suspended::SuspendedCalls};
 use crate::{
     capabilities::ClientCapabilities,
     catalog::header_params::HeaderParam,

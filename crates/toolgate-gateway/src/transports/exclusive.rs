@@ -32,10 +32,8 @@ use crate::{
         side_channel::SideChannel,
     },
     gateway::{
-        ExclusiveServer, Gateway, RunningGateway,
-        dispatch::{IncomingRequest, dispatch},
-        namespace::Namespace,
-        upstream_call::filter_message,
+        ExclusiveServer, Gateway, RunningGateway, dispatch::dispatch,
+        incoming_request::IncomingRequest, namespace::Namespace, upstream_call::filter_message,
     },
     process::child::{Ending, StartError},
     question_attribution::attributed,

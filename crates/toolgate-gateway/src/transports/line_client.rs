@@ -26,11 +26,8 @@ use crate::{
         side_channel::SideChannel,
     },
     gateway::{
-        Gateway, RunningGateway,
-        dispatch::{IncomingRequest, dispatch},
-        handshake,
-        namespace::Namespace,
-        response::JsonRpcResponse,
+        Gateway, RunningGateway, dispatch::dispatch, handshake, incoming_request::IncomingRequest,
+        namespace::Namespace, response::JsonRpcResponse,
     },
     hops::{self, Hops},
     usage,

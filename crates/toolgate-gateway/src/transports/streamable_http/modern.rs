@@ -16,7 +16,7 @@ use crate::{
         caller::{self, Caller, CallerProtocol},
         side_channel::SideChannel,
     },
-    gateway::{Gateway, dispatch::IncomingRequest, handshake, response::JsonRpcResponse},
+    gateway::{Gateway, handshake, incoming_request::IncomingRequest, response::JsonRpcResponse},
     hops::Hops,
     transports::http::{accept::Accepts, body::ResponseBody},
 };
