@@ -28,7 +28,7 @@ use crate::{
     config::{HttpTransport, Prefix, Start},
     upstream::{
         manifest::{ListName, ServerManifest},
-        server::{Server, ServerState},
+        server::Server,
     },
 };
 

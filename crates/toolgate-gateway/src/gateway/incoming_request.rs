@@ -6,7 +6,7 @@ use hyper::HeaderMap;
 use tokio_util::sync::CancellationToken;
 use toolgate::{Answer, Context, Ingress, Trace};
 use toolgate_wire::{
-    Id, Json, Message,
+    Id, Message,
     mcp::{code, member},
 };
 

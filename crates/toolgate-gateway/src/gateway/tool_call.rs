@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use toolgate::{
-    Chain, Context, Outcome, RpcError, Tool, ToolId,
+    Chain, Context, Outcome, Tool, ToolId,
     admission::{self, AdmittedCall, CallRequest, Edits, Resolution},
     settings::Settings,
 };
@@ -178,7 +178,5 @@ fn check_header_params(
     let headers = incoming.headers.as_ref()?;
     let wrong =
         target.header_params.iter().find_map(|param| param.check(headers, arguments).err())?;
-    let data = Some(Json::value(&serde_json::json!({"ran": false})));
-    let refusal = RpcError { code: code::HEADER_MISMATCH, message: wrong, data };
-    Some(JsonRpcResponse::error(Some(incoming.id()), &refusal))
+    Some(JsonRpcResponse::refused(Some(incoming.id()), code::HEADER_MISMATCH, wrong))
 }

@@ -120,13 +120,9 @@ enum RequestHandling {
     /// The middleware chain handles the request.
     Governed(Box<IncomingRequest>),
     /// The request was forwarded to the server.
-    Sent(Id, InFlightRequest, CancellationToken, Response, Changes),
+    Sent(Id, InFlightRequest, CancellationToken, Response),
     Refused(Bytes),
 }
-
-/// The changes that the gateway itself tells to a client of 2026-07-28, on the subscription that its server has: a
-/// changed config changes the tools that the client sees.
-type Changes = Option<Arc<NotificationQueue>>;
 
 /// The kind of a forwarded response: the gateway reads the responses to `initialize` and `tools/list`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -227,28 +223,44 @@ impl Client {
         if response == Response::Initialize {
             self.handshake().initialize = Some(message.clone());
         }
-        let changes = self.changes(&speaks, &message);
         match self.send(&message).await {
-            Ok(flight) => RequestHandling::Sent(id, flight, cancel, response, changes),
+            Ok(flight) => RequestHandling::Sent(id, flight, cancel, response),
             Err(failure) => RequestHandling::Refused(refusal::line(Some(&id), &failure)),
         }
     }
 
-    /// Registers the client for changes of its tools, if the request subscribes to them.
-    fn changes(&self, speaks: &CallerProtocol, message: &Message) -> Changes {
-        let is_modern = matches!(speaks, CallerProtocol::Modern(_));
-        if !is_modern || message.method() != method::SUBSCRIPTIONS_LISTEN {
+    /// Registers a client of 2026-07-28 for changes of its tools, if the request subscribes to them: a changed config
+    /// changes the tools that the client sees, and the server cannot tell.
+    fn tool_changes(&self, message: &Message) -> Option<Arc<NotificationQueue>> {
+        if message.method() != method::SUBSCRIPTIONS_LISTEN {
             return None;
         }
         let tools = message.member("notifications")?.get("toolsListChanged")?.bool()?;
         let subscription = message.id().cloned();
-        let queue = NotificationQueue::new(NotificationFilter {
-            tools,
-            subscription,
-            ..NotificationFilter::default()
-        });
+        let filter = NotificationFilter { tools, subscription, ..NotificationFilter::default() };
+        let queue = NotificationQueue::new(filter);
         self.namespace.add_listener(&queue);
         Some(queue)
+    }
+
+    /// Waits for the response to a subscription, and sends the client the changes meanwhile.
+    async fn send_changes<T>(
+        &self,
+        changes: &NotificationQueue,
+        response: impl Future<Output = T>,
+    ) -> T {
+        let mut response = pin!(response);
+        loop {
+            tokio::select! {
+                biased;
+                response = &mut response => return response,
+                lines = changes.next() => {
+                    for line in lines.unwrap_or_default() {
+                        self.out.send(line).await;
+                    }
+                }
+            }
+        }
     }
 
     /// Forwards a request unchanged.
@@ -297,24 +309,15 @@ impl Client {
         mut flight: InFlightRequest,
         cancel: CancellationToken,
         response: Response,
-        changes: Changes,
     ) -> Option<Bytes> {
         let limit = match response {
             Response::Initialize => self.server.config.start_timeout,
             _ => Duration::MAX,
         };
-        let mut responded = pin!(tokio::time::timeout(limit, flight.next()));
-        let step = loop {
-            tokio::select! {
-                biased;
-                step = &mut responded => break step,
-                () = cancel.cancelled() => return None,
-                lines = changed(&changes) => {
-                    for line in lines {
-                        self.out.send(line).await;
-                    }
-                }
-            }
+        let step = tokio::select! {
+            biased;
+            step = tokio::time::timeout(limit, flight.next()) => step,
+            () = cancel.cancelled() => return None,
         };
         let failure = match step {
             Ok(Ok(UpstreamEvent::Response(answer))) => {
@@ -530,14 +533,6 @@ impl Client {
     }
 }
 
-/// The next changes to tell to the client.
-async fn changed(changes: &Changes) -> Vec<Bytes> {
-    match changes {
-        Some(queue) => queue.next().await.unwrap_or_default(),
-        None => std::future::pending().await,
-    }
-}
-
 /// Whether a response to `initialize` declares `tools.listChanged`.
 fn tells_changes(answer: &Message) -> bool {
     let changes = |json: Json| json.get("tools")?.get("listChanged")?.bool();
@@ -605,17 +600,24 @@ impl LineService for ExclusiveService {
         request: LineRequest,
     ) -> LineResponse<impl Future<Output = Option<Bytes>> + Send + 'static> {
         let client = Arc::clone(&self.0);
+        let changes = client.tool_changes(&request.message);
         let work = client.begin(request).await;
         // Boxed here: the future is large, and would be moved several times before its task is spawned.
         LineResponse::Pending(Box::pin(async move {
-            match work {
-                RequestHandling::Governed(incoming) => {
-                    dispatch(&client.gateway, &incoming).await.into_line()
+            let response = async {
+                match work {
+                    RequestHandling::Governed(incoming) => {
+                        dispatch(&client.gateway, &incoming).await.into_line()
+                    }
+                    RequestHandling::Refused(line) => Some(line),
+                    RequestHandling::Sent(id, flight, cancel, response) => {
+                        Box::pin(client.answer(id, flight, cancel, response)).await
+                    }
                 }
-                RequestHandling::Refused(line) => Some(line),
-                RequestHandling::Sent(id, flight, cancel, response, changes) => {
-                    Box::pin(client.answer(id, flight, cancel, response, changes)).await
-                }
+            };
+            match changes {
+                None => response.await,
+                Some(changes) => Box::pin(client.send_changes(&changes, response)).await,
             }
         }))
     }

@@ -97,6 +97,12 @@ pub const DIFFERENCES: &[Difference] = &[
         "wrap passes the server's own pages",
     ),
     differs(
+        "the size of a page is the namespace's",
+        &[Tmux, TmuxModern],
+        "[4, false]",
+        "the chain hides tools of each page: it has at most so many",
+    ),
+    differs(
         "a server that ends in the middle of a call",
         &[Wrap, WrapModern],
         r#"{"code": "SERVER_CRASHED", "may have run": true, "runs again": false}"#,

@@ -1,7 +1,7 @@
 //! What a client gets through the gateway is what a direct connection gives it: resources that no list has, methods that a
 //! server does not announce, errors as they are written, and no empty list where a list failed.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use serde_json::{Value, json};
 
