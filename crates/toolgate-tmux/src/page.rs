@@ -17,7 +17,7 @@ pub(crate) fn page<T>(
         Some(cursor) => {
             let start = cursor.parse().ok().filter(|start: &usize| start.to_string() == *cursor);
             let begins_page =
-                |start: &usize| *start > 0 && *start < entries.len() && start % size == 0;
+                |start: &usize| *start > 0 && *start < entries.len() && start.is_multiple_of(size);
             start.filter(begins_page).ok_or_else(|| {
                 ErrorData::invalid_params(
                     "this cursor was not given to you for this list: list again without a cursor",

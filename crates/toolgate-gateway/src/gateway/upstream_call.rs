@@ -41,7 +41,7 @@ use crate::{
         connection::Connection,
         failures::{client_incapable, protocol_violation, unavailable},
         in_flight::InFlightRequest,
-        request::{IdRewrite, Interest, StartFailure, UpstreamEvent, UpstreamRequest},
+        request::{IdRewrite, Interest, Requester, StartFailure, UpstreamEvent, UpstreamRequest},
         server::Server,
     },
 };
@@ -286,8 +286,8 @@ impl UpstreamCall<'_> {
         // Do not check the server's `logging` capability: some servers send log messages without declaring it.
         let logs = self.caller.hears_logs();
         let (vendor, session) = (self.caller.takes_vendor_requests(), self.caller.session_id());
-        let (takes_events, is_ours, lease) = (true, false, None);
-        Interest { token, capabilities, logs, vendor, session, takes_events, is_ours, lease }
+        let (requester, lease) = (Requester::Client, None);
+        Interest { token, capabilities, logs, vendor, session, requester, lease }
     }
 
     fn header_values(

@@ -278,7 +278,7 @@ fn a_client_that_does_not_read_its_stream_costs_no_memory() {
             }
         }
         let grown = gateway.resident_bytes().saturating_sub(before);
-        assert!(grown < 40_000_000, "{era:?}: {grown} bytes more");
+        assert!(grown < 60_000_000, "{era:?}: {grown} bytes more");
         drop(asleep);
     }
 }
