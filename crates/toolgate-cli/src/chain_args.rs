@@ -8,13 +8,14 @@ use clap::Args;
 use toolgate::{
     Facts, Selection, Tier,
     middleware::{
-        audit::Target,
+        audit::{self, Target},
         preconditions::{ConfirmConfig, Mode},
         retry::RetryConfig,
         scopes,
     },
     presets::Preset,
     settings::{ChainOrder, Settings, Switch},
+    stack,
 };
 use toolgate_gateway::{
     Environment, ServerCommand,
@@ -141,6 +142,10 @@ impl ChainArgs {
         match &self.audit {
             Some(target) => settings.audit.file = Target::from(target.as_str()),
             None if config.says_audit(self.namespace())? => {}
+            None if lacks_audit(&settings.chain) => bail!(
+                "the chain does not name `audit`, and calls are recorded in a file by default: add `audit`, or set \
+                 `audit = {{ file = \"off\" }}`"
+            ),
             // This preset has its own default for the audit.
             None if settings.chain.preset() == Some(Preset::McpCore) => {}
             None => {
@@ -287,6 +292,13 @@ fn configured<'a>(config: &'a Config, name: &str) -> anyhow::Result<&'a ServerCo
     servers
         .get(name)
         .with_context(|| format!("the config has no server `{name}`: it has {}", known()))
+}
+
+/// Whether the chain lists its layers, without the audit. Unknown layers are another error.
+fn lacks_audit(chain: &ChainOrder) -> bool {
+    let ChainOrder::Listed(listed) = chain else { return false };
+    let is_known = |layer: &String| stack::default_order().any(|(known, _)| known == layer);
+    listed.iter().all(|layer| layer != audit::NAME && is_known(layer))
 }
 
 fn times(text: &str) -> Result<u32, String> {

@@ -17,6 +17,7 @@ mod instructions;
 pub mod mask;
 mod name;
 mod options;
+mod page;
 mod pane_capture;
 mod pane_wait;
 mod patterns;

@@ -16,6 +16,9 @@ use crate::{
     toolsets::ToolChoice,
 };
 
+/// The entries on one page of a list by default, as in every namespace.
+const PAGE_SIZE: usize = 1000;
+
 /// The settings of the server.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -48,6 +51,8 @@ pub struct Options {
     pub commands: CommandsConfig,
     /// The settings of recordings.
     pub record: RecordConfig,
+    /// The most entries on one page of a list; at least 1.
+    pub page_size: usize,
 }
 
 /// The highest allowed tier. A changed config may change it while calls run; all clones share the value.
@@ -102,6 +107,7 @@ impl Default for Options {
             choice: ToolChoice::default(),
             commands: CommandsConfig::default(),
             record: RecordConfig::default(),
+            page_size: PAGE_SIZE,
         }
     }
 }

@@ -34,6 +34,7 @@ use crate::{
     instructions::instructions,
     name::NAME,
     options::Options,
+    page::page,
     program_settings, prompts,
     record::Recorder,
     resources::{self, Resources, Subscriptions},
@@ -247,17 +248,6 @@ impl Tmux {
     }
 }
 
-/// Refuses a cursor: every list has one page.
-fn first_page(params: Option<PaginatedRequestParams>) -> Result<(), ErrorData> {
-    match params.and_then(|params| params.cursor) {
-        None => Ok(()),
-        Some(_) => Err(ErrorData::invalid_params(
-            "this cursor was not given to you for this list: list again without a cursor",
-            None,
-        )),
-    }
-}
-
 impl ServerHandler for Tmux {
     fn get_info(&self) -> ServerConfig {
         let can = ServerCapabilities::builder().enable_completions().enable_prompts();
@@ -275,8 +265,11 @@ impl ServerHandler for Tmux {
         params: Option<PaginatedRequestParams>,
         _: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        first_page(params)?;
-        Ok(ListToolsResult::with_all_items(self.tools.iter().map(Tool::published).collect()))
+        let tools = self.tools.iter().map(Tool::published).collect();
+        let (tools, next) = page(tools, self.shared.options.page_size, params)?;
+        let mut list = ListToolsResult::with_all_items(tools);
+        list.next_cursor = next;
+        Ok(list)
     }
 
     async fn call_tool(
@@ -293,10 +286,13 @@ impl ServerHandler for Tmux {
         params: Option<PaginatedRequestParams>,
         request: RequestContext<RoleServer>,
     ) -> Result<ListResourcesResult, ErrorData> {
-        first_page(params)?;
         let cx = self.cx(request);
         let list = resources::list(&cx, &self.governed_resources).await;
-        list.map_err(|failure| raise(&cx.request, failure))
+        let mut list = list.map_err(|failure| raise(&cx.request, failure))?;
+        let resources = std::mem::take(&mut list.resources);
+        (list.resources, list.next_cursor) =
+            page(resources, self.shared.options.page_size, params)?;
+        Ok(list)
     }
 
     async fn list_resource_templates(
@@ -304,8 +300,11 @@ impl ServerHandler for Tmux {
         params: Option<PaginatedRequestParams>,
         _: RequestContext<RoleServer>,
     ) -> Result<ListResourceTemplatesResult, ErrorData> {
-        first_page(params)?;
-        Ok(resources::templates())
+        let mut list = resources::templates();
+        let templates = std::mem::take(&mut list.resource_templates);
+        (list.resource_templates, list.next_cursor) =
+            page(templates, self.shared.options.page_size, params)?;
+        Ok(list)
     }
 
     async fn read_resource(
@@ -352,8 +351,10 @@ impl ServerHandler for Tmux {
         params: Option<PaginatedRequestParams>,
         _: RequestContext<RoleServer>,
     ) -> Result<ListPromptsResult, ErrorData> {
-        first_page(params)?;
-        Ok(prompts::list())
+        let mut list = prompts::list();
+        let prompts = std::mem::take(&mut list.prompts);
+        (list.prompts, list.next_cursor) = page(prompts, self.shared.options.page_size, params)?;
+        Ok(list)
     }
 
     async fn get_prompt(

@@ -20,11 +20,14 @@ use toolgate::{
     admission::{CallRequest, refusal},
 };
 use toolgate_wire::{
-    Id, Limits, Message, Shape,
+    Id, Limits, Message, Shape, is_batch,
     lines::{Line, Lines},
     mcp::method,
     salvage_id,
 };
+
+/// The message with which a batch is refused: rmcp has none.
+const NO_BATCHES: &str = "`toolgate tmux` takes no batches: send each message on its own";
 
 /// Reads and writes one message per line.
 pub(crate) struct LineTransport<R, W> {
@@ -56,6 +59,10 @@ impl<R, W: AsyncWrite + Send + Unpin + 'static> LineTransport<R, W> {
                 return self.refuse(salvage_id(&head, &tail).as_ref(), &failure);
             }
         };
+        if is_batch(&line) {
+            let failure = Failure::new(Code::InvalidRequest, NO_BATCHES);
+            return self.refuse(None, &failure);
+        }
         let message = match Message::parse(line, &self.limits) {
             Ok(message) => message,
             Err(refused) if refusal::expects_response(&refused) => {

@@ -306,6 +306,7 @@ fn server(
     if let Some(tmux_args) = tmux_args {
         tmux_args.adjust(&mut options);
     }
+    options.page_size = config.page_size(chain_args.namespace())?;
     options.launcher = toolgate_gateway::keeper::client_launcher()?;
     if !options.finds_tmux() {
         tracing::warn!(

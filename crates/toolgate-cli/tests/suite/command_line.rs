@@ -90,6 +90,22 @@ fn a_chain_in_the_wrong_order_is_refused_with_the_reason() {
 }
 
 #[test]
+fn a_chain_without_the_audit_has_to_say_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("toolgate.toml");
+    let chain = |config: &str| {
+        std::fs::write(&path, config).unwrap();
+        run(&["wrap", "--print-chain", "--config", &path.display().to_string()])
+    };
+    let without = "[namespaces.default]\nchain = [\"filter\", \"policy\"]\n";
+    let output = chain(without);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains("set `audit = { file = \"off\" }`"), "{}", stderr(&output));
+    let output = chain(&format!("audit = {{ file = \"off\" }}\n{without}"));
+    assert!(output.status.success(), "{}", stderr(&output));
+}
+
+#[test]
 fn a_wrong_config_says_where_and_refuses_to_start() {
     for (config, told) in [
         ("[limits]\nresponse_byte = 5\n", &["line 2", "response_byte", "response_bytes"][..]),

@@ -1,12 +1,19 @@
 //! Finished lists for clients: entries, cache hints and pages.
 
+use std::sync::Arc;
+
 use toolgate_wire::{
     Json, Object,
     mcp::{Era, member, meta},
 };
 
-use super::snapshot::MissingServer;
-use crate::implementation_info::ourselves;
+use crate::{
+    implementation_info::ourselves,
+    upstream::{
+        manifest::error_text,
+        server::{Server, ServerState},
+    },
+};
 
 /// The lists of a namespace that are the same for all clients. (Which tools a client sees depends on the chain.)
 #[derive(Debug, Default)]
@@ -56,6 +63,25 @@ pub(crate) fn server_meta() -> Object {
 
 /// The `_meta` key of a list in which the entries of some servers are missing.
 pub(crate) const META_MISSING: &str = "toolgate/missing";
+
+/// A server whose entries are missing in a list.
+#[derive(Debug)]
+pub(crate) struct MissingServer {
+    pub(crate) server: Arc<Server>,
+    /// The error that the server answered, if it did.
+    pub(crate) error: Option<Json>,
+}
+
+impl MissingServer {
+    /// The reason for people; `None` if the server is still starting.
+    pub(crate) fn why(&self) -> Option<String> {
+        match (&self.error, self.server.state()) {
+            (Some(error), _) => Some(error_text(error)),
+            (None, ServerState::Failed(why)) => Some(why.to_string()),
+            (None, _) => None,
+        }
+    }
+}
 
 /// The value of `META_MISSING`: the missing servers, and why they are missing.
 pub(crate) fn missing_meta(missing: &[MissingServer]) -> Json {

@@ -16,7 +16,10 @@ use toolgate_wire::{
 
 use super::{
     header_params::{self, HeaderParam},
-    lists::{CacheHints, ListPage, ListPages, definition_for},
+    lists::{
+        CacheHints, ListPage, ListPages, META_MISSING, MissingServer, definition_for, missing_meta,
+        server_meta,
+    },
     name_owners::{Claim, Claims, NameOwners, OwnersByName},
     names::{self, CatalogEntry, Collision, ServerNames},
     templates::Template,
@@ -24,8 +27,8 @@ use super::{
 use crate::{
     config::{HttpTransport, Prefix, Start},
     upstream::{
-        manifest::{ListName, ServerManifest, error_text},
-        server::{Server, ServerState},
+        manifest::{ListName, ServerManifest},
+        server::Server,
     },
 };
 
@@ -51,25 +54,6 @@ pub(crate) struct Route {
     pub(crate) server: Arc<Server>,
     /// The server's own name.
     pub(crate) own: Arc<str>,
-}
-
-/// A server whose entries are missing in a list.
-#[derive(Debug)]
-pub(crate) struct MissingServer {
-    pub(crate) server: Arc<Server>,
-    /// The error that the server answered, if it did.
-    pub(crate) error: Option<Json>,
-}
-
-impl MissingServer {
-    /// The reason for people; `None` if the server is still starting.
-    pub(crate) fn why(&self) -> Option<String> {
-        match (&self.error, self.server.state()) {
-            (Some(error), _) => Some(error_text(error)),
-            (None, ServerState::Failed(why)) => Some(why.to_string()),
-            (None, _) => None,
-        }
-    }
 }
 
 /// What a namespace offers.
@@ -626,10 +610,10 @@ impl CacheHints {
             result.set("ttlMs", Json::value(&ttl.into()));
             let scope = if self.is_public { "public" } else { "private" };
             result.set("cacheScope", Json::string(scope));
-            meta = super::lists::server_meta();
+            meta = server_meta();
         }
         if !missing.is_empty() {
-            meta.set(super::lists::META_MISSING, super::lists::missing_meta(missing));
+            meta.set(META_MISSING, missing_meta(missing));
         }
         if !meta.is_empty() {
             result.set(member::META, meta.finish());

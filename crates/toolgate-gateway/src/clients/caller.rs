@@ -10,7 +10,7 @@ use toolgate_wire::{
     mcp::{Era, MODERN, meta},
 };
 
-use super::{client_requests::Elicitor, legacy_session::LegacySession, side_channel::SideChannel};
+use super::{elicitor::Elicitor, legacy_session::LegacySession, side_channel::SideChannel};
 use crate::{
     capabilities::ClientCapabilities,
     log_level::LogLevel,

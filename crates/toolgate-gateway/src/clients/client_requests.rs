@@ -1,11 +1,10 @@
 //! Requests from the gateway to a legacy client (elicitation, sampling, roots), which the client answers while its own
 //! call waits.
 
-use std::{collections::HashMap, sync::Arc};
+use std::collections::HashMap;
 
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::oneshot;
-use toolgate::{Boxed, Elicit, ElicitError};
 use toolgate_wire::{
     Id, Json, Message, Object,
     mcp::{code, member, method},
@@ -141,30 +140,5 @@ impl Drop for OpenRequest<'_> {
         params.set(member::REQUEST_ID, id.as_json().clone());
         params.set("reason", Json::string("the call that it was about is over"));
         self.side.try_send(notification(method::NOTIFICATIONS_CANCELLED, Some(&params.finish())));
-    }
-}
-
-/// Lets a layer ask the user of one call by elicitation.
-#[derive(Debug)]
-pub(crate) struct Elicitor {
-    pub(crate) session: Arc<super::legacy_session::LegacySession>,
-    pub(crate) side: SideChannel,
-}
-
-impl Elicit for Elicitor {
-    fn elicit(&self, params: Json) -> Boxed<'_, Result<Json, ElicitError>> {
-        Box::pin(async move {
-            let asked = self.session.client_requests.ask(
-                &self.side,
-                method::ELICITATION_CREATE,
-                Some(&params),
-            );
-            match asked.await {
-                Some(ClientReply::Result(answer)) => Ok(answer),
-                // No error code says reliably that the user saw the question, so all of them count as not asked.
-                Some(ClientReply::Error(_)) => Err(ElicitError::Unsupported),
-                None => Err(ElicitError::Disconnected),
-            }
-        })
     }
 }

@@ -3,6 +3,7 @@
 pub(crate) mod active_requests;
 pub(crate) mod caller;
 pub(crate) mod client_requests;
+mod elicitor;
 pub(crate) mod legacy_session;
 pub(crate) mod notifications;
 pub(crate) mod replay;

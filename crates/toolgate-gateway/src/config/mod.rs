@@ -318,6 +318,11 @@ impl Config {
         Ok(ListingStyle { prefix: namespace.prefix, page_size: namespace.page_size.0 })
     }
 
+    /// How many entries one page of a list of a namespace has.
+    pub fn page_size(&self, namespace: &str) -> Result<usize, ConfigError> {
+        Ok(self.style(namespace)?.page_size)
+    }
+
     /// The `safety` that the file sets for a namespace.
     pub fn says_safety(&self, namespace: &str) -> Result<Option<Tier>, ConfigError> {
         Ok(self.namespace(namespace)?.safety)

@@ -10,8 +10,8 @@ use toolgate::{
 };
 
 use super::{
+    error::GatewayError,
     namespace::{Namespace, NamespaceParts},
-    running_gateway::GatewayError,
 };
 use crate::{
     active_chain::ActiveChain,

@@ -2,68 +2,19 @@
 
 use std::sync::Arc;
 
-use hyper::HeaderMap;
-use tokio_util::sync::CancellationToken;
-use toolgate::{Context, Ingress, Trace};
 use toolgate_wire::{
-    Id, Json, Message,
-    mcp::{code, member, method},
+    Json,
+    mcp::{code, method},
 };
 
 use super::{
-    Gateway, handshake, listing, namespace::Namespace, proxied, response::JsonRpcResponse,
+    Gateway, handshake,
+    incoming_request::{IncomingRequest, unknown},
+    listing, proxied,
+    response::JsonRpcResponse,
     subscriptions, tool_call,
 };
-use crate::clients::{
-    caller::{Caller, CallerProtocol},
-    side_channel::SideChannel,
-};
-use crate::{active_chain::ActiveChain, log_level::LogLevel};
-
-/// A request of a client with its context.
-#[derive(Debug)]
-pub(crate) struct IncomingRequest {
-    pub(crate) namespace: Arc<Namespace>,
-    pub(crate) caller: Caller,
-    pub(crate) id: Id,
-    pub(crate) message: Message,
-    /// Where messages to the client go before the response.
-    pub(crate) side: SideChannel,
-    pub(crate) cancel: CancellationToken,
-    /// The HTTP headers, where they must repeat parts of the body (2026-07-28).
-    pub(crate) headers: Option<HeaderMap>,
-}
-
-impl IncomingRequest {
-    /// The id of the request and of its response.
-    pub(crate) fn id(&self) -> &Id {
-        &self.id
-    }
-
-    /// The context of the request for the layers.
-    pub(crate) fn context(&self, current: &ActiveChain) -> Context {
-        let chain = &current.stack.chain;
-        let transport = Some(self.caller.transport);
-        let ingress = if chain.follows_traces() {
-            let meta = self.message.member(member::META);
-            let protocol = Some(Arc::clone(self.caller.version()));
-            Ingress { transport, protocol, trace: meta.as_ref().and_then(Trace::of) }
-        } else {
-            Ingress { transport, ..Ingress::default() }
-        };
-        let cx = Context::new(Arc::clone(&self.caller.session))
-            .with_client(self.caller.info())
-            .with_request_id(Some(self.id.clone()))
-            .with_cancel(self.cancel.clone())
-            .with_ingress(ingress);
-        if chain.asks() { cx.with_client_input(self.caller.asking(&self.side)) } else { cx }
-    }
-
-    /// A string member of the params.
-    pub(crate) fn text(&self, member: &str) -> Option<String> {
-        Some(self.message.member(member)?.text()?.into_owned())
-    }
-}
+use crate::{clients::caller::CallerProtocol, log_level::LogLevel};
 
 /// Answers one request.
 ///
@@ -114,16 +65,6 @@ fn is_of_one_era(method: &str) -> bool {
             | method::RESOURCES_UNSUBSCRIBE
             | method::SERVER_DISCOVER
             | method::SUBSCRIPTIONS_LISTEN
-    )
-}
-
-/// The error for an unknown method.
-pub(super) fn unknown(incoming: &IncomingRequest) -> JsonRpcResponse {
-    let method = incoming.message.method();
-    JsonRpcResponse::refused(
-        Some(incoming.id()),
-        code::METHOD_NOT_FOUND,
-        format!("Method not found: `{method}`"),
     )
 }
 

@@ -13,7 +13,8 @@ use toolgate_wire::{
 };
 
 use super::{
-    dispatch::IncomingRequest, listing::chain_response, namespace::Namespace,
+    incoming_request::{IncomingRequest, chain_response},
+    namespace::Namespace,
     response::JsonRpcResponse,
 };
 use crate::{

@@ -13,8 +13,9 @@ use toolgate_wire::Json;
 
 use super::{
     build::{GatewayOptions, NamespaceSettings},
+    error::GatewayError,
     namespace::Namespace,
-    running_gateway::{GatewayError, RunningGateway, ServerStatus},
+    running_gateway::{RunningGateway, ServerStatus},
 };
 use crate::{
     active_chain::ActiveChain,

@@ -12,7 +12,7 @@ use toolgate_wire::{
 
 use super::{
     Gateway,
-    dispatch::{IncomingRequest, unknown},
+    incoming_request::{IncomingRequest, unknown},
     live_tools::LiveTools,
     namespace::NamespaceChain,
     proxied,
@@ -22,8 +22,8 @@ use super::{
 };
 use crate::{
     catalog::{
-        lists::{CacheHints, definition_for},
-        snapshot::{MissingServer, PageContent, Snapshot},
+        lists::{CacheHints, MissingServer, definition_for},
+        snapshot::{PageContent, Snapshot},
     },
     rpc_error,
     upstream::{manifest::ListName, server::ServerState},
@@ -278,22 +278,5 @@ impl Endpoint for Catalog<'_> {
     fn request<'b>(&'b self, _: &'b mut Context, _: Request) -> Boxed<'b, Answer> {
         let body = Err(Failure::internal("a listing is no request").to_rpc().to_json());
         Box::pin(std::future::ready(Answer { body, origin: None }))
-    }
-}
-
-/// The response for the chain's response to a request that is neither a call nor a listing.
-pub(super) fn chain_response(incoming: &IncomingRequest, answer: Answer) -> JsonRpcResponse {
-    if incoming.cancel.is_cancelled() {
-        return JsonRpcResponse::nothing();
-    }
-    match (answer.origin, answer.body) {
-        (Some(line), body) => JsonRpcResponse::verbatim(
-            line,
-            body.err().map(|error| rpc_error::of_object(&error).code),
-        ),
-        (None, Ok(result)) => JsonRpcResponse::result(incoming.id(), result),
-        (None, Err(error)) => {
-            JsonRpcResponse::error_object(incoming.id(), &error, rpc_error::of_object(&error).code)
-        }
     }
 }

@@ -7,9 +7,12 @@
 //! both if client and server speak different versions.
 
 mod build;
+mod client_messages;
 pub(crate) mod dispatch;
 mod era_bridge;
+mod error;
 pub(crate) mod handshake;
+pub(crate) mod incoming_request;
 mod inspect;
 mod listing;
 mod live_tools;
@@ -28,6 +31,8 @@ pub(crate) mod tool_call;
 pub(crate) mod upstream_call;
 
 pub use build::{ExclusiveServer, GatewayOptions, NamespaceSettings, NamespaceSource};
+pub use error::GatewayError;
 pub use inspect::{InspectedNamespace, InspectedTool, Inspection};
-pub(crate) use running_gateway::{Gateway, show_notification};
-pub use running_gateway::{GatewayError, GatewayStatus, RunningGateway, ServerStatus};
+pub(crate) use client_messages::show_notification;
+pub(crate) use running_gateway::Gateway;
+pub use running_gateway::{GatewayStatus, RunningGateway, ServerStatus};

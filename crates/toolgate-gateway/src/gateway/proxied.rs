@@ -10,8 +10,7 @@ use toolgate_wire::{
 
 use super::{
     Gateway,
-    dispatch::{IncomingRequest, unknown},
-    listing::chain_response,
+    incoming_request::{IncomingRequest, chain_response, unknown},
     response::JsonRpcResponse,
     tasks,
     tool_call::{NameResolver, narrow},

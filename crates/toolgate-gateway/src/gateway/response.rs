@@ -89,9 +89,11 @@ impl JsonRpcResponse {
         Self { limit: Some(full.scope), ..Self::failed(Some(id), &full.failure()) }
     }
 
-    /// An error of JSON-RPC or MCP.
+    /// An error of JSON-RPC or MCP for a request that did not run.
     pub(crate) fn refused(id: Option<&Id>, code: i64, message: impl Into<String>) -> Self {
-        Self::error(id, &RpcError { code, message: message.into(), data: None })
+        let mut data = Object::new();
+        data.set("ran", Json::value(&false.into()));
+        Self::error(id, &RpcError { code, message: message.into(), data: Some(data.finish()) })
     }
 
     /// The response for the outcome of a call.

@@ -12,14 +12,11 @@ use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use tokio::sync::Semaphore;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
-use toolgate::{Context, stack::StackError};
-use toolgate_wire::{
-    Limits, Message, Shape,
-    mcp::{Era, member, method},
-};
+use toolgate_wire::Limits;
 
 use super::{
     build::{ExclusiveServer, GatewayOptions, OpenedRecords},
+    error::GatewayError,
     namespace::Namespace,
     suspended::SuspendedCalls,
 };
@@ -41,33 +38,11 @@ use crate::{
 
 /// How long closing the sessions with HTTP servers may take.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
-/// How long a client's notification may take to reach the servers. The client's next message waits for that.
-const NOTIFICATION_TIMEOUT: Duration = Duration::from_secs(2);
 /// How long server processes may take to end.
 const SERVER_SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How long writing the remaining records may take.
 const RECORD_FLUSH_TIMEOUT: Duration = Duration::from_secs(5);
-
-/// Why the gateway cannot start.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum GatewayError {
-    /// The settings cannot be used.
-    #[error("{0}")]
-    Settings(String),
-    /// A chain cannot be built.
-    #[error(transparent)]
-    Stack(#[from] StackError),
-    /// Names collide.
-    #[error("the namespace `{namespace}` is refused: {collision}")]
-    Collision {
-        /// The namespace.
-        namespace: String,
-        /// Both owners, and what to do.
-        collision: String,
-    },
-}
 
 /// The shared state that requests need.
 #[derive(Debug)]
@@ -104,33 +79,6 @@ impl Gateway {
         session.end();
         for server in &self.servers {
             server.end_session(&session.session.id);
-        }
-    }
-
-    /// Handles a notification or a response of a legacy session.
-    pub(crate) async fn receive(
-        session: &Arc<LegacySession>,
-        namespace: &Namespace,
-        message: &Message,
-    ) {
-        if !matches!(message.shape(), Shape::Response | Shape::Error) {
-            show_notification(session, namespace, message);
-        }
-        match (message.shape(), message.method()) {
-            (Shape::Response | Shape::Error, _) => {
-                if !session.client_requests.deliver(message) {
-                    tracing::debug!("a client responds to a request that is not pending");
-                }
-            }
-            (_, method::NOTIFICATIONS_CANCELLED) => {
-                if let Some(id) =
-                    message.member(member::REQUEST_ID).and_then(toolgate_wire::Id::from_json)
-                {
-                    session.requests.cancel(&id);
-                }
-            }
-            (_, method::NOTIFICATIONS_INITIALIZED) => {}
-            _ => pass_on(session, namespace, message).await,
         }
     }
 }
@@ -530,54 +478,4 @@ fn servers(
         servers.insert(Arc::clone(&name), Server::new(name, config, Arc::clone(deps)));
     }
     Ok(servers)
-}
-
-/// Shows a notification of the client to the layers that look at these.
-pub(crate) fn show_notification(session: &LegacySession, namespace: &Namespace, message: &Message) {
-    let current = namespace.current_chain();
-    let chain = &current.stack.chain;
-    if chain.sees_notifications() {
-        let cx = Context::new(Arc::clone(&session.session)).with_client(session.info.clone());
-        chain.notified(&cx, message.method(), message.params().as_ref());
-    }
-}
-
-/// Forwards a notification to the servers that it concerns: the private servers of the session, or the only server. The
-/// client's next message waits until they have accepted it, as on a direct connection, but no longer than
-/// `NOTIFICATION_TIMEOUT`.
-async fn pass_on(session: &Arc<LegacySession>, namespace: &Namespace, message: &Message) {
-    let is_only = namespace.servers.len() == 1;
-    // 2026-07-28 has no other notifications of clients, so its servers get only vendor notifications.
-    let is_vendors = !matches!(
-        message.method(),
-        method::NOTIFICATIONS_ROOTS_LIST_CHANGED
-            | method::NOTIFICATIONS_PROGRESS
-            | method::NOTIFICATIONS_TASKS_STATUS
-    );
-    let concerned = namespace.servers.iter().filter(|server| server.is_per_session() || is_only);
-    let mut deliveries = Vec::new();
-    for server in concerned.filter(|server| is_vendors || server.takes_legacy()) {
-        // Counts as a request, so that the number of notifications waiting for a slow server is limited.
-        let Ok(entered) = session.member.admit(namespace.max_in_flight()) else {
-            tracing::debug!("a notification is dropped: too many requests are in flight");
-            break;
-        };
-        let (server, owner) = (Arc::clone(server), session.owner());
-        let line = message.line().clone();
-        deliveries.push(server.deps.control.clone().spawn(async move {
-            let owner = server.is_per_session().then_some(owner);
-            if let Ok(connection) = server.connection_for(owner.as_ref(), Era::Legacy).await
-                && (is_vendors || connection.era() == Era::Legacy)
-            {
-                let _ = connection.transport().send_line(line).await;
-            }
-            drop(entered);
-        }));
-    }
-    let delivered = async {
-        for delivery in deliveries {
-            let _ = delivery.await;
-        }
-    };
-    let _ = tokio::time::timeout(NOTIFICATION_TIMEOUT, delivered).await;
 }

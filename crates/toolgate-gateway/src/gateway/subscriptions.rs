@@ -10,7 +10,7 @@ use toolgate_wire::{
 };
 
 use super::{
-    Gateway, dispatch::IncomingRequest, proxied::resource_owner, response::JsonRpcResponse,
+    Gateway, incoming_request::IncomingRequest, proxied::resource_owner, response::JsonRpcResponse,
 };
 use crate::{
     catalog::snapshot::Snapshot,

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use toolgate::{Outcome, ToolResult};
 use toolgate_wire::{Json, Object, mcp::member};
 
-use super::{Gateway, dispatch::IncomingRequest};
+use super::{Gateway, incoming_request::IncomingRequest};
 use crate::{ids::hex, upstream::server::Server};
 
 /// The prefix of task ids that the gateway made.

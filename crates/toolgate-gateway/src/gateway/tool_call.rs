@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use toolgate::{
-    CallId, Chain, Context, Failure, Outcome, RpcError, Tool, ToolId,
+    CallId, Chain, Context, Failure, Outcome, Tool, ToolId,
     admission::{self, AdmittedCall, CallRequest, Edits, Resolution},
     settings::Settings,
 };
@@ -14,7 +14,7 @@ use toolgate_wire::{
 };
 
 use super::{
-    Gateway, dispatch::IncomingRequest, live_tools::LiveTools, namespace::NamespaceChain,
+    Gateway, incoming_request::IncomingRequest, live_tools::LiveTools, namespace::NamespaceChain,
     response::JsonRpcResponse, tasks, upstream_call::UpstreamCall,
 };
 use crate::{
@@ -241,7 +241,5 @@ fn check_header_params(
     let headers = incoming.headers.as_ref()?;
     let wrong =
         target.header_params.iter().find_map(|param| param.check(headers, arguments).err())?;
-    let data = Some(Json::value(&serde_json::json!({"ran": false})));
-    let refusal = RpcError { code: code::HEADER_MISMATCH, message: wrong, data };
-    Some(JsonRpcResponse::error(Some(incoming.id()), &refusal))
+    Some(JsonRpcResponse::refused(Some(incoming.id()), code::HEADER_MISMATCH, wrong))
 }

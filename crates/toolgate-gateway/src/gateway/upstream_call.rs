@@ -26,7 +26,7 @@ use toolgate_wire::{
 
 use request_line::RequestChanges;
 
-use super::{Gateway, dispatch::IncomingRequest, era_bridge, suspended::SuspendedCalls};
+use super::{Gateway, era_bridge, incoming_request::IncomingRequest, suspended::SuspendedCalls};
 use crate::{
     capabilities::ClientCapabilities,
     catalog::header_params::HeaderParam,
@@ -42,7 +42,7 @@ use crate::{
         connection::Connection,
         failures::{client_incapable, protocol_violation, unavailable},
         in_flight::InFlightRequest,
-        request::{IdRewrite, Interest, StartFailure, UpstreamEvent, UpstreamRequest},
+        request::{IdRewrite, Interest, Requester, StartFailure, UpstreamEvent, UpstreamRequest},
         server::Server,
     },
 };
@@ -289,7 +289,8 @@ impl UpstreamCall<'_> {
         // Do not check the server's `logging` capability: some servers send log messages without declaring it.
         let logs = self.caller.hears_logs();
         let (vendor, session) = (self.caller.takes_vendor_requests(), self.caller.session_id());
-        Interest { token, capabilities, logs, vendor, session, is_ours: false, lease: None }
+        let (requester, lease) = (Requester::Client, None);
+        Interest { token, capabilities, logs, vendor, session, requester, lease }
     }
 
     fn header_values(

@@ -2,7 +2,7 @@
 //! responses between client and server as they are. The middleware chain handles tool calls, and other requests only if
 //! a layer inspects them or if they carry a control for toolgate.
 
-use std::{sync::Arc, time::Duration};
+use std::{pin::pin, sync::Arc, time::Duration};
 
 use arc_swap::ArcSwap;
 use bytes::Bytes;
@@ -28,14 +28,12 @@ use crate::{
         active_requests::ActiveRequests,
         caller::{self, Caller, CallerProtocol},
         legacy_session::{ClientHandshake, LegacySession},
+        notifications::{NotificationFilter, NotificationQueue},
         side_channel::SideChannel,
     },
     gateway::{
-        ExclusiveServer, Gateway, RunningGateway,
-        dispatch::{IncomingRequest, dispatch},
-        namespace::Namespace,
-        show_notification,
-        upstream_call::filter_message,
+        ExclusiveServer, Gateway, RunningGateway, dispatch::dispatch,
+        incoming_request::IncomingRequest, namespace::Namespace, show_notification, upstream_call::filter_message,
     },
     process::child::{Ending, StartError},
     question_attribution::attributed,
@@ -231,6 +229,40 @@ impl Client {
         }
     }
 
+    /// Registers a client of 2026-07-28 for changes of its tools, if the request subscribes to them: a changed config
+    /// changes the tools that the client sees, and the server cannot tell.
+    fn tool_changes(&self, message: &Message) -> Option<Arc<NotificationQueue>> {
+        if message.method() != method::SUBSCRIPTIONS_LISTEN {
+            return None;
+        }
+        let tools = message.member("notifications")?.get("toolsListChanged")?.bool()?;
+        let subscription = message.id().cloned();
+        let filter = NotificationFilter { tools, subscription, ..NotificationFilter::default() };
+        let queue = NotificationQueue::new(filter);
+        self.namespace.add_listener(&queue);
+        Some(queue)
+    }
+
+    /// Waits for the response to a subscription, and sends the client the changes meanwhile.
+    async fn send_changes<T>(
+        &self,
+        changes: &NotificationQueue,
+        response: impl Future<Output = T>,
+    ) -> T {
+        let mut response = pin!(response);
+        loop {
+            tokio::select! {
+                biased;
+                response = &mut response => return response,
+                lines = changes.next() => {
+                    for line in lines.unwrap_or_default() {
+                        self.out.send(line).await;
+                    }
+                }
+            }
+        }
+    }
+
     /// Forwards a request unchanged.
     async fn send(&self, message: &Message) -> Result<InFlightRequest, Failure> {
         let connection = self.server.connection(None).await?;
@@ -368,7 +400,7 @@ impl Client {
             return;
         }
         if !matches!(message.shape(), Shape::Response | Shape::Error) {
-            show_notification(&session, &self.namespace, message);
+            show_notification(&session.session, session.info.clone(), &self.namespace, message);
         }
         let Some(connection) = self.connected() else {
             return tracing::debug!(method = message.method(), "not delivered: no server runs");
@@ -571,17 +603,24 @@ impl LineService for ExclusiveService {
         request: LineRequest,
     ) -> LineResponse<impl Future<Output = Option<Bytes>> + Send + 'static> {
         let client = Arc::clone(&self.0);
+        let changes = client.tool_changes(&request.message);
         let work = client.begin(request).await;
         // Boxed here: the future is large, and would be moved several times before its task is spawned.
         LineResponse::Pending(Box::pin(async move {
-            match work {
-                RequestHandling::Governed(incoming) => {
-                    dispatch(&client.gateway, &incoming).await.into_line()
+            let response = async {
+                match work {
+                    RequestHandling::Governed(incoming) => {
+                        dispatch(&client.gateway, &incoming).await.into_line()
+                    }
+                    RequestHandling::Refused(line) => Some(line),
+                    RequestHandling::Sent(id, flight, cancel, response) => {
+                        Box::pin(client.answer(id, flight, cancel, response)).await
+                    }
                 }
-                RequestHandling::Refused(line) => Some(line),
-                RequestHandling::Sent(id, flight, cancel, response) => {
-                    Box::pin(client.answer(id, flight, cancel, response)).await
-                }
+            };
+            match changes {
+                None => response.await,
+                Some(changes) => Box::pin(client.send_changes(&changes, response)).await,
             }
         }))
     }

@@ -26,11 +26,8 @@ use crate::{
         side_channel::SideChannel,
     },
     gateway::{
-        Gateway, RunningGateway,
-        dispatch::{IncomingRequest, dispatch},
-        handshake,
-        namespace::Namespace,
-        response::JsonRpcResponse,
+        Gateway, RunningGateway, dispatch::dispatch, handshake, incoming_request::IncomingRequest,
+        namespace::Namespace, response::JsonRpcResponse,
     },
     hops::{self, Hops},
     usage,
@@ -166,6 +163,18 @@ impl LineClient {
         let hops = hops.map_err(|why| {
             Box::new(JsonRpcResponse::refused(message.id(), code::INVALID_REQUEST, why))
         })?;
+        Ok(IncomingRequest {
+            namespace: Arc::clone(&self.namespace),
+            caller: self.caller(speaks, hops),
+            id,
+            message,
+            side: SideChannel::Pipe(Arc::clone(&self.out)),
+            cancel,
+            headers: None,
+        })
+    }
+
+    fn caller(&self, speaks: CallerProtocol, hops: Option<Hops>) -> Caller {
         let (session, member) = match &speaks {
             CallerProtocol::Legacy(session) => {
                 (Arc::clone(&session.session), Arc::clone(&session.member))
@@ -175,15 +184,7 @@ impl LineClient {
                 (Arc::clone(&member.session), member)
             }
         };
-        Ok(IncomingRequest {
-            namespace: Arc::clone(&self.namespace),
-            caller: Caller { session, member, transport: self.transport, speaks, hops },
-            id,
-            message,
-            side: SideChannel::Pipe(Arc::clone(&self.out)),
-            cancel,
-            headers: None,
-        })
+        Caller { session, member, transport: self.transport, speaks, hops }
     }
 
     fn speaks(&self, message: &Message) -> Result<CallerProtocol, Box<JsonRpcResponse>> {
@@ -242,8 +243,15 @@ impl LineService for LineClient {
     }
 
     async fn message(self: &Arc<Self>, message: Message) {
-        if let Some(session) = self.session() {
-            Gateway::receive(&session, &self.namespace, &message).await;
+        let session = self.session().filter(|_| !says_version(&message));
+        if let Some(session) = session {
+            return Gateway::receive(&session, &self.namespace, &message).await;
+        }
+        let meta = message.member("_meta");
+        if let (Ok(said), Ok(hops)) = (caller::RequestMeta::of(meta.as_ref()), self.hops(&message))
+        {
+            let caller = self.caller(CallerProtocol::Modern(said), hops);
+            Gateway::receive_sessionless(&caller, &self.namespace, &message).await;
         }
     }
 

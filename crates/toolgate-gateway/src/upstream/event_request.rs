@@ -15,7 +15,9 @@ use super::{
     events::UpstreamNotification,
     failures::{connection_lost, protocol_violation, unavailable},
     pending::{PendingId, PendingOutcome, cancellation, numeric_id, with_token},
-    request::{IdRewrite, Interest, StartFailure, UpstreamEvent, UpstreamRequest, is_safe},
+    request::{
+        IdRewrite, Interest, Requester, StartFailure, UpstreamEvent, UpstreamRequest, is_safe,
+    },
     resume::Resume,
     streamable_http::{PostResult, StreamableHttp},
 };
@@ -108,8 +110,9 @@ impl EventRequest {
             resume: Resume::default(),
         };
         let (body, is_safe) = (compose(rewrite), is_safe(request.method));
-        let needs_stream =
-            http.era() == Era::Legacy && http.has_session() && !sent.interest.is_ours;
+        let may_notify = sent.interest.requester != Requester::Gateway
+            || request.method == method::RESOURCES_SUBSCRIBE;
+        let needs_stream = http.era() == Era::Legacy && http.has_session() && may_notify;
         if needs_stream && sent.side_events.is_some() {
             // The server's requests may come on its other stream before it responds to the POST.
             let (http, expected) = (Arc::clone(http), sent.expected.clone());

@@ -14,7 +14,7 @@ use toolgate_wire::{Id, Json, Message, Object, mcp::method, notification};
 
 use super::{
     failures::LossStage,
-    request::{Interest, UpstreamEvent},
+    request::{Interest, Requester, UpstreamEvent},
 };
 
 /// How many side messages of one request may wait for its reader. The gateway drops further ones: a flood of progress
@@ -131,7 +131,7 @@ impl PendingRequests {
             PendingId::FromClient(id) => id.clone(),
         };
         let (sender, response) = oneshot::channel();
-        let (event_sender, side_events) = if interest.is_any() {
+        let (event_sender, side_events) = if interest.requester == Requester::Client {
             let (sender, receiver) = mpsc::channel(MAX_BUFFERED_EVENTS);
             (Some(sender), Some(receiver))
         } else {
@@ -174,7 +174,11 @@ impl PendingRequests {
 
     /// The number of pending requests of clients.
     pub(super) fn len(&self) -> usize {
-        self.lock().waiting.values().filter(|waiting| !waiting.interest.is_ours).count()
+        self.lock()
+            .waiting
+            .values()
+            .filter(|waiting| waiting.interest.requester != Requester::Gateway)
+            .count()
     }
 
     /// Ends the request with this id.
@@ -238,7 +242,12 @@ impl PendingRequests {
         accepts: impl Fn(&Interest) -> bool,
     ) -> RouteResult {
         let table = self.lock();
-        let calls = || table.waiting.values().filter(|waiting| !waiting.interest.is_ours);
+        let calls = || {
+            table
+                .waiting
+                .values()
+                .filter(|waiting| waiting.interest.requester != Requester::Gateway)
+        };
         let Some(first) = calls().next() else { return RouteResult::NoClient(event) };
         let session = first.interest.session.as_ref();
         let is_one = calls().count() == 1

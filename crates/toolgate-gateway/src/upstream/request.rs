@@ -35,11 +35,22 @@ pub(crate) struct Interest {
     pub(crate) vendor: bool,
     /// The session of the client. Requests of one session come from one client.
     pub(crate) session: Option<Arc<str>>,
-    /// Whether the gateway itself made the request: no side message belongs to it.
-    pub(crate) is_ours: bool,
+    pub(crate) requester: Requester,
     /// Reserves a process for this request while it is in flight.
     #[expect(dead_code, reason = "dropped with the request, which releases the process")]
     pub(crate) lease: Option<Lease>,
+}
+
+/// Who made a request to a server.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Requester {
+    /// The gateway itself: no side message belongs to the request.
+    Gateway,
+    /// The client of an exclusive server, which gets all messages of the server anyway.
+    #[default]
+    ExclusiveClient,
+    /// A client that takes what the server sends before the response.
+    Client,
 }
 
 /// The reservation of a process for one request. It ends when the last copy is dropped.
@@ -54,12 +65,7 @@ impl Lease {
 }
 
 impl Interest {
-    /// Whether the client accepts any side message.
-    pub(crate) fn is_any(&self) -> bool {
-        self.token.is_some() || !self.capabilities.is_empty() || self.logs || self.vendor
-    }
-
-    /// Whether the client can answer this question of the server.
+    /// Whether the client can answer this request of the server.
     pub(crate) fn can_answer(&self, method: &str, params: Option<&Json>) -> bool {
         if is_vendor(method) { self.vendor } else { self.capabilities.can_answer(method, params) }
     }
@@ -80,7 +86,7 @@ pub(crate) struct UpstreamRequest<'a> {
 impl<'a> UpstreamRequest<'a> {
     /// A request that the gateway itself makes.
     pub(crate) fn own(method: &'a str) -> Self {
-        let interest = Interest { is_ours: true, ..Interest::default() };
+        let interest = Interest { requester: Requester::Gateway, ..Interest::default() };
         Self { method, name: None, param_headers: &[], interest }
     }
 }

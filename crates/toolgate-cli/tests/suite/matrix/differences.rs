@@ -1,6 +1,8 @@
 //! What a transport legitimately shows otherwise. An entry whose difference does not occur fails its test.
 
-use Via::{Bridge, Legacy, Modern, Sse, StdioModern, TmuxModern, Wrap, WrapModern};
+use Via::{
+    Bridge, BridgeModern, Legacy, Modern, Sse, StdioModern, Tmux, TmuxModern, Wrap, WrapModern,
+};
 
 use crate::harness::matrix::Via;
 
@@ -33,7 +35,11 @@ const fn absent(scenario: &'static str, ways: &'static [Via], reason: &'static s
     Difference { scenario, ways, seen: Seen::Absent, reason }
 }
 
+/// Clients without batches.
+const MODERN_AND_SSE: &[Via] = &[WrapModern, StdioModern, BridgeModern, Modern, Sse, TmuxModern];
 const NO_BATCHES: &str = "only sessions of 2025-03-26 have batches";
+const RMCP_READS_NONE: &str =
+    "rmcp, which speaks for the terminal, has no batches: the refusal says so";
 const NO_BATCH: &str = r#"{"error": -32600, "data": "INVALID_REQUEST"}"#;
 const SERVER_DECIDES: &str = "wrap is transparent: the server decides, and this one takes anything";
 const NO_TRANSLATION: &str = "wrap does not translate between protocol versions";
@@ -42,22 +48,25 @@ const EXIT_CODE: &str = "a program in a pipeline ends with 128 + the signal, a s
 
 /// Every legitimate difference.
 pub const DIFFERENCES: &[Difference] = &[
-    differs("a batch", &[WrapModern, StdioModern, Modern, Sse, TmuxModern], NO_BATCH, NO_BATCHES),
-    differs(
-        "a batch with a number in it",
-        &[WrapModern, StdioModern, Modern, Sse, TmuxModern],
-        NO_BATCH,
-        NO_BATCHES,
-    ),
+    differs("a batch", MODERN_AND_SSE, NO_BATCH, NO_BATCHES),
+    differs("a batch with a number in it", MODERN_AND_SSE, NO_BATCH, NO_BATCHES),
     differs(
         "a batch of notifications only",
-        &[WrapModern, StdioModern, Modern, Sse, TmuxModern],
+        MODERN_AND_SSE,
         r#"[{"error": -32600, "data": "INVALID_REQUEST"}]"#,
         NO_BATCHES,
     ),
+    differs("a batch", &[Tmux], NO_BATCH, RMCP_READS_NONE),
+    differs("a batch with a number in it", &[Tmux], NO_BATCH, RMCP_READS_NONE),
+    differs(
+        "a batch of notifications only",
+        &[Tmux],
+        r#"[{"error": -32600, "data": "INVALID_REQUEST"}]"#,
+        RMCP_READS_NONE,
+    ),
     differs(
         "ping",
-        &[StdioModern, Modern],
+        &[StdioModern, BridgeModern, Modern],
         r#"{"error": -32601, "data": null}"#,
         "2026-07-28 has no ping; wrap passes what its server supports",
     ),
@@ -66,7 +75,7 @@ pub const DIFFERENCES: &[Difference] = &[
     differs("a level that does not exist", &[Wrap, WrapModern], "null", SERVER_DECIDES),
     differs(
         "a level that does not exist",
-        &[StdioModern, Modern],
+        &[StdioModern, BridgeModern, Modern],
         "-32601",
         "2026-07-28 has no logging/setLevel: the level is in _meta of each request",
     ),
@@ -88,6 +97,12 @@ pub const DIFFERENCES: &[Difference] = &[
         "wrap passes the server's own pages",
     ),
     differs(
+        "the size of a page is the namespace's",
+        &[Tmux, TmuxModern],
+        "[4, false]",
+        "the chain hides tools of each page: it has at most so many",
+    ),
+    differs(
         "a server that ends in the middle of a call",
         &[Wrap, WrapModern],
         r#"{"code": "SERVER_CRASHED", "may have run": true, "runs again": false}"#,
@@ -101,7 +116,7 @@ pub const DIFFERENCES: &[Difference] = &[
     ),
     differs(
         "a result has the members that the server gave it",
-        &[WrapModern, StdioModern, Modern],
+        &[WrapModern, StdioModern, BridgeModern, Modern],
         r#"["content", "resultType"]"#,
         "2026-07-28 has resultType in every result",
     ),
@@ -109,7 +124,7 @@ pub const DIFFERENCES: &[Difference] = &[
     absent("two calls in flight ask the user", &[Sse], NO_ELICITATION),
     absent(
         "two calls in flight ask the user",
-        &[StdioModern, Modern],
+        &[StdioModern, BridgeModern, Modern],
         "2026-07-28 asks in the response to the call, which is never ambiguous",
     ),
     absent("a legacy server asks the user", &[Sse], NO_ELICITATION),
@@ -136,9 +151,14 @@ pub const DIFFERENCES: &[Difference] = &[
         "[143]",
         EXIT_CODE,
     ),
-    differs("SIGTERM ends toolgate and all that it started", &[Bridge], "[0, 143]", EXIT_CODE),
+    differs(
+        "SIGTERM ends toolgate and all that it started",
+        &[Bridge, BridgeModern],
+        "[0, 143]",
+        EXIT_CODE,
+    ),
     differs("SIGTERM ends toolgate during a call", &[Wrap, WrapModern], "[143]", EXIT_CODE),
-    differs("SIGTERM ends toolgate during a call", &[Bridge], "[0, 143]", EXIT_CODE),
+    differs("SIGTERM ends toolgate during a call", &[Bridge, BridgeModern], "[0, 143]", EXIT_CODE),
     absent(
         "the end of the client's input ends toolgate and all that it started",
         &[Legacy, Modern, Sse],

@@ -137,7 +137,7 @@ pub fn ends() -> Group {
             json!(0),
             |client| {
                 ended(client, |client| {
-                    let bridges = client.via == Via::Bridge;
+                    let bridges = matches!(client.via, Via::Bridge | Via::BridgeModern);
                     let code = client.pipe().finish().0.code();
                     // The gateway behind a bridge goes on.
                     if bridges {

@@ -560,10 +560,14 @@ fn an_hour_of_calls_does_not_grow_it() {
         }
     };
     round(500);
-    let (memory, files) = (gateway.resident_bytes(), gateway.open_files());
-    round(2500);
-    let grown = gateway.resident_bytes().saturating_sub(memory);
-    assert!(grown < 8_000_000, "{grown} bytes more after 20000 calls, from {memory}");
+    let files = gateway.open_files();
+    // A leak grows in each round; the allocator's reserve does not.
+    let grown = [(); 3].map(|()| {
+        let before = gateway.resident_bytes();
+        round(1500);
+        gateway.resident_bytes().saturating_sub(before)
+    });
+    assert!(grown.iter().any(|grown| *grown < 4_000_000), "{grown:?} bytes more in each round");
     until_or(
         || gateway.open_files() <= files + 4,
         || format!("{} after {files}", gateway.open_files()),
@@ -621,9 +625,8 @@ fn what_changed_while_the_gateway_was_away_is_learnt_even_if_the_first_list_fail
         server.add_tool("alpha_late");
         server.fail("tools/list", Fault::Garbage, 1);
         let gateway = place.start();
-        until_or(
-            || gateway.modern().tools().len() == 4,
-            || format!("{era:?}: {:?}", gateway.modern().tools()),
-        );
+        let list = || gateway.modern().request("tools/list", json!({}));
+        let count = || list()["result"]["tools"].as_array().map(Vec::len);
+        until_or(|| count() == Some(4), || format!("{era:?}: {}", list().raw));
     }
 }

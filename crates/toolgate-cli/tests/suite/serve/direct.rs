@@ -306,6 +306,7 @@ fn addresses_that_two_servers_have_are_told_of_once_however_often_they_change() 
     let line = "addresses of `two` are left out: they belong to `one`, such as `same://";
     gateway.wait_for_stderr(&format!("in namespace `default`: 4 {line}"));
     for server in [&one, &two] {
+        server.until("the gateway listens", |server| server.streams() > 0);
         let asked = server.count("resources/list");
         server.announce("resources");
         server.until("it is asked again", |server| server.count("resources/list") > asked);

@@ -34,6 +34,20 @@ fn a_call_reaches_a_server_that_can_notify_already() {
 }
 
 #[test]
+fn a_subscription_reaches_a_server_that_can_notify_already() {
+    for era in [Era::Legacy, Era::Dual] {
+        for sharing in ["", "sharing = \"session\""] {
+            let server = Upstream::start("srv", era).with_late_stream().with_legacy_subscriptions();
+            let gateway = gateway(&server, sharing);
+            let subscribed =
+                gateway.legacy().request("resources/subscribe", json!({"uri": "srv://r/0"}));
+            assert_eq!(subscribed["result"], json!({}), "{era:?} {sharing}");
+            assert_eq!(server.complaints(), Vec::<String>::new(), "{era:?} {sharing}");
+        }
+    }
+}
+
+#[test]
 fn a_legacy_client_subscribes_in_its_own_era_and_learns_that_it_can() {
     let server = Upstream::start("srv", Era::Dual).with_legacy_subscriptions();
     let gateway = gateway(&server, "");

@@ -1,11 +1,10 @@
 //! Old and new clients in front of old and new servers: everything that one side can say reaches the other, in its own
 //! words.
 
-use std::time::Duration;
-
 use serde_json::{Value, json};
 
 use crate::harness::{
+    TEST_TIMEOUT,
     clients::{LOG_LEVEL_KEY, Legacy, Modern, either::Either},
     gateway::{Gateway, stdio, until, until_or},
     governed::code,
@@ -358,8 +357,7 @@ fn log_messages_reach_who_wants_them_at_their_level() {
             let mut found: Vec<Value> =
                 legacy.seen().iter().map(|m| m["params"]["level"].clone()).collect();
             if found.is_empty() {
-                let late =
-                    stream.find(Duration::from_secs(5), |m| m["method"] == "notifications/message");
+                let late = stream.find(TEST_TIMEOUT, |m| m["method"] == "notifications/message");
                 found.extend(late.map(|m| m["params"]["level"].clone()));
             }
             assert_eq!(found, [json!(level)], "{}", cell.kind);

@@ -21,9 +21,7 @@ use crate::{
         side_channel::SideChannel,
     },
     gateway::{
-        Gateway,
-        dispatch::{IncomingRequest, dispatch},
-        handshake,
+        Gateway, dispatch::dispatch, handshake, incoming_request::IncomingRequest,
         response::JsonRpcResponse,
     },
     hops::{self, Hops},

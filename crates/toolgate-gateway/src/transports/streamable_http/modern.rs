@@ -5,7 +5,10 @@ use std::sync::Arc;
 use hyper::{Response, StatusCode, header::HeaderName};
 use tokio_util::sync::CancellationToken;
 use toolgate::Transport;
-use toolgate_wire::{Message, Shape, headers, mcp::code};
+use toolgate_wire::{
+    Message, Shape, headers,
+    mcp::{MODERN, code},
+};
 
 use super::{HttpExchange, VERSION, empty, meta_version, only, responder};
 use crate::{
@@ -13,7 +16,8 @@ use crate::{
         caller::{self, Caller, CallerProtocol},
         side_channel::SideChannel,
     },
-    gateway::{dispatch::IncomingRequest, handshake, response::JsonRpcResponse},
+    gateway::{Gateway, handshake, incoming_request::IncomingRequest, response::JsonRpcResponse},
+    hops::Hops,
     transports::http::{accept::Accepts, body::ResponseBody},
 };
 
@@ -27,8 +31,7 @@ impl HttpExchange<'_> {
     pub(super) async fn modern(self, message: Message, accepts: Accepts) -> Response<ResponseBody> {
         match message.shape() {
             Shape::Request => {}
-            // Notifications have no effect: a client cancels a request by closing its stream.
-            Shape::Notification => return empty(StatusCode::ACCEPTED),
+            Shape::Notification => return self.notification(&message).await,
             Shape::Response | Shape::Error => {
                 let refusal = JsonRpcResponse::refused(
                     None,
@@ -46,14 +49,7 @@ impl HttpExchange<'_> {
             Ok(hops) => hops,
             Err(why) => return responder::looped(message.id(), why),
         };
-        let member = self.namespace.member(&self.principal);
-        let caller = Caller {
-            session: Arc::clone(&member.session),
-            member,
-            transport: Transport::Http,
-            hops,
-            speaks: CallerProtocol::Modern(meta),
-        };
+        let caller = self.caller(meta, hops);
         let Some(id) = message.id().cloned() else { return empty(StatusCode::BAD_REQUEST) };
         let incoming = IncomingRequest {
             namespace: self.namespace,
@@ -65,6 +61,29 @@ impl HttpExchange<'_> {
             headers: Some(self.head.headers.clone()),
         };
         responder::answer(Arc::clone(&self.handler.gateway), incoming, accepts, None).await
+    }
+
+    fn caller(&self, meta: caller::RequestMeta, hops: Option<Hops>) -> Caller {
+        let member = self.namespace.member(&self.principal);
+        Caller {
+            session: Arc::clone(&member.session),
+            member,
+            transport: Transport::Http,
+            hops,
+            speaks: CallerProtocol::Modern(meta),
+        }
+    }
+
+    /// A client cancels a request by closing its stream, so that only notifications of vendors have an effect.
+    async fn notification(self, message: &Message) -> Response<ResponseBody> {
+        let hops = match self.hops(None, message) {
+            Ok(hops) => hops,
+            Err(why) => return responder::looped(None, why),
+        };
+        let meta = caller::RequestMeta::lenient(MODERN, message.member("_meta").as_ref());
+        let caller = self.caller(meta, hops);
+        Gateway::receive_sessionless(&caller, &self.namespace, message).await;
+        empty(StatusCode::ACCEPTED)
     }
 
     /// The request's metadata, if the headers agree with the request.

@@ -29,7 +29,8 @@ use crate::{
     },
     gateway::{
         Gateway,
-        dispatch::{IncomingRequest, dispatch},
+        dispatch::dispatch,
+        incoming_request::IncomingRequest,
         response::{JsonRpcResponse, ResponseText},
     },
     transports::http::{

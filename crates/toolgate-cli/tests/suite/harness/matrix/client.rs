@@ -327,7 +327,9 @@ impl Client {
 
     pub fn notify(&mut self, method: &str, params: Value) {
         let params = match self.via {
-            Via::WrapModern | Via::StdioModern | Via::TmuxModern => self.with_meta(params),
+            Via::WrapModern | Via::StdioModern | Via::BridgeModern | Via::TmuxModern => {
+                self.with_meta(params)
+            }
             _ => params,
         };
         let notification = json!({"jsonrpc": "2.0", "method": method, "params": params});

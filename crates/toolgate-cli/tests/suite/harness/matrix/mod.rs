@@ -35,6 +35,8 @@ pub enum Via {
     StdioModern,
     /// `toolgate stdio --to URL`, legacy client.
     Bridge,
+    /// The same with a client of 2026-07-28.
+    BridgeModern,
     /// `toolgate serve`, streamable HTTP with a session of 2025-11-25.
     Legacy,
     /// `toolgate serve`, 2026-07-28.
@@ -48,12 +50,13 @@ pub enum Via {
 }
 
 /// Every way to the gateway with a server behind it.
-pub const ALL: [Via; 8] = [
+pub const ALL: [Via; 9] = [
     Via::Wrap,
     Via::WrapModern,
     Via::Stdio,
     Via::StdioModern,
     Via::Bridge,
+    Via::BridgeModern,
     Via::Legacy,
     Via::Modern,
     Via::Sse,
@@ -61,12 +64,13 @@ pub const ALL: [Via; 8] = [
 
 /// Every transport, also those of `toolgate tmux`, which is its own server: for scenarios that use [`Client::safe`] and
 /// [`Client::wipe`] instead of the spy's names and log.
-pub const EVERYWHERE: [Via; 10] = [
+pub const EVERYWHERE: [Via; 11] = [
     Via::Wrap,
     Via::WrapModern,
     Via::Stdio,
     Via::StdioModern,
     Via::Bridge,
+    Via::BridgeModern,
     Via::Legacy,
     Via::Modern,
     Via::Sse,
@@ -77,7 +81,14 @@ pub const EVERYWHERE: [Via; 10] = [
 impl Via {
     /// Whether the client speaks 2026-07-28.
     pub fn is_modern(self) -> bool {
-        matches!(self, Self::WrapModern | Self::StdioModern | Self::Modern | Self::TmuxModern)
+        matches!(
+            self,
+            Self::WrapModern
+                | Self::StdioModern
+                | Self::BridgeModern
+                | Self::Modern
+                | Self::TmuxModern
+        )
     }
 
     /// Whether the client speaks over pipes, where a message is a line.
@@ -208,7 +219,8 @@ impl Setup {
     /// The same in a folder that has a config already.
     fn client_in(&self, place: Place, via: Via) -> Client {
         let folder = place.path("");
-        let serves = matches!(via, Via::Bridge | Via::Legacy | Via::Modern | Via::Sse);
+        let serves =
+            matches!(via, Via::Bridge | Via::BridgeModern | Via::Legacy | Via::Modern | Via::Sse);
         let terminal = via.is_tmux().then(Tmux::start);
         let (kind, gateway, place) = if serves {
             let mut command = place.command();

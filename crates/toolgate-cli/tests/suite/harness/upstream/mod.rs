@@ -285,9 +285,12 @@ impl Upstream {
 
     /// Waits until a `slow` call with this key is there.
     pub fn wait_for_call(&self, key: &str) {
-        self.until(&format!("a call with the key {key}"), |upstream| {
-            upstream.state().waiting.iter().any(|waiting| waiting == key)
-        });
+        self.until(&format!("a call with the key {key}"), |upstream| upstream.has_call(key));
+    }
+
+    /// Whether such a call is there.
+    pub fn has_call(&self, key: &str) -> bool {
+        self.state().waiting.iter().any(|waiting| waiting == key)
     }
 
     /// Waits until the connection of such a call is gone, or it was cancelled.

@@ -294,12 +294,14 @@ fn serve(shared: &Arc<Shared>, asked: Asked, mut socket: TcpStream) -> bool {
 fn stream(shared: &Arc<Shared>, id: &str, mut socket: TcpStream, first: Option<String>) -> bool {
     let (sender, receiver) = channel();
     if shared.has(Habit::LateStream) {
-        let is_early = |seen: &Seen| seen.method == "tools/call";
+        let is_early =
+            |seen: &Seen| ["tools/call", "resources/subscribe"].contains(&seen.method.as_str());
         let late = Duration::from_millis(300);
         let waiting = |state: &mut super::State| !state.seen.iter().any(is_early);
         let waited = shared.changed.wait_timeout_while(shared.state(), late, waiting);
         if !waited.unwrap().1.timed_out() {
-            shared.complain("tools/call before the stream of notifications was open");
+            shared
+                .complain("a request that may notify before the stream of notifications was open");
         }
     }
     {
