@@ -89,6 +89,8 @@ pub struct Config {
     /// What the file of a client has beside its servers.
     client_notes: Vec<String>,
     switched_off: BTreeMap<String, usize>,
+    /// The only server, if the command line chose it.
+    only: Option<(String, ServerConfig)>,
 }
 
 /// The keys of `[audit]`, by namespace. The empty name stands for the table at the top of the file.
@@ -157,10 +159,22 @@ impl Config {
             }
         }
         for (name, namespace) in &self.file.namespaces {
+            // The name is part of an address: /mcp/NAME.
+            let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.~".contains(c);
+            if name.is_empty() || !name.chars().all(is_plain) {
+                return Some(format!(
+                    "namespace `{name}`: its name is part of an address: use letters, digits, `-`, `_` and `.`"
+                ));
+            }
             let unknown = namespace.servers.iter().flatten();
             let unknown = unknown.filter(|server| !self.file.servers.contains_key(*server));
             if let Some(server) = unknown.into_iter().next() {
-                return Some(format!("namespace `{name}` names an unknown server `{server}`"));
+                let known: Vec<_> =
+                    self.file.servers.keys().map(|known| format!("`{known}`")).collect();
+                let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+                return Some(format!(
+                    "namespace `{name}` names an unknown server `{server}`: write one of [servers], which has {known}"
+                ));
             }
             for selector in namespace.tools.keys() {
                 if let Err(error) = selector.parse::<Selector>() {
@@ -237,13 +251,18 @@ impl Config {
 
     /// Reads this config file again, or another file that replaces it, with the same check of `[tmux]`.
     pub fn read_again(&self, path: &Path) -> Result<Self, ConfigError> {
-        Self::read(path, self.builtin)
+        let read = Self::read(path, self.builtin)?;
+        Ok(match &self.only {
+            Some((name, server)) => read.with_only(name, server.clone()),
+            None => read,
+        })
     }
 
     /// A copy of this config with one server only, which belongs to every namespace: for `toolgate wrap`.
     #[must_use]
     pub fn with_only(&self, name: &str, server: ServerConfig) -> Self {
         let mut config = self.clone();
+        config.only = Some((name.to_owned(), server.clone()));
         config.file.servers = BTreeMap::from([(name.to_owned(), server)]);
         for namespace in config.file.namespaces.values_mut() {
             namespace.servers = None;

@@ -172,6 +172,13 @@ impl ServerConfig {
             (None, None) if self.builtin.is_some() => None,
             (Some(_), Some(_)) => Some("has a command and an url: write one of them"),
             (None, None) => Some("has neither a command nor an url: write one of them"),
+            (None, Some(url))
+                if !["http://", "https://"]
+                    .iter()
+                    .any(|scheme| url.as_str().starts_with(scheme)) =>
+            {
+                Some("has an url without a scheme: write `http://` or `https://` before it")
+            }
             (None, Some(_)) if !self.args.is_empty() || !self.env.is_empty() => {
                 Some("has an url, so `args` and `env` mean nothing: remove them")
             }
@@ -222,6 +229,19 @@ impl ServerConfig {
         let command = Some(words.next()??);
         let args = words.collect::<Option<Vec<Text>>>()?;
         Some(Self { command, args, inherit_env: true, ..Self::default() })
+    }
+
+    /// A server at a URL, with HTTP headers, for one client: each session has a connection of its own, so that what the
+    /// server asks reaches the client that it asks.
+    #[must_use]
+    pub fn at_url(url: String, headers: BTreeMap<String, String>) -> Self {
+        let headers = headers.into_iter().map(|(name, value)| (name, Text::from(value)));
+        Self {
+            url: Some(url.into()),
+            headers: headers.collect(),
+            sharing: Sharing::Session,
+            ..Self::default()
+        }
     }
 
     /// The command to start; `None` for a server with a `url`.
