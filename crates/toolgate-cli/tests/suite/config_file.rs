@@ -177,6 +177,25 @@ fn a_folder_that_does_not_exist_is_not_blamed_on_the_program() {
 }
 
 #[test]
+fn all_errors_are_told_at_once_with_their_lines() {
+    let told = refused(
+        "[servers.a]\nurl = \"x\"\n[servers.b]\ncommand = \"s3cret\"\nurl = \"y\"\n[namespaces.x]\nservers = [\"a\", \"c\"]\n",
+        &[],
+    );
+    for part in [
+        "line 1, column 10",
+        "server `a` has an url without a scheme",
+        "line 3, column 10",
+        "server `b` has a command and an url",
+        "line 7, column 1",
+        "unknown server `c`",
+    ] {
+        assert!(told.contains(part), "{part}\n{told}");
+    }
+    assert!(!told.contains("s3cret"), "{told}");
+}
+
+#[test]
 fn a_namespace_has_its_own_tables() {
     let folder = Folder::new(
         "audit = { file = \"off\" }\n[limits]\nresponse_bytes = 4000\n\

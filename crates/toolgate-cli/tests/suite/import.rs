@@ -9,7 +9,9 @@ use std::{
 use serde_json::{Value, json};
 
 use crate::harness::{
-    Session, fixture, text, toolgate,
+    Session, fixture, text,
+    tmux::Tmux,
+    toolgate,
     upstream::{Era, Upstream},
 };
 
@@ -175,6 +177,32 @@ fn files_are_changed_in_place_and_restored() {
 }
 
 #[test]
+fn a_person_at_the_terminal_is_asked_first() {
+    let home = Home::new();
+    let content = r#"{"mcpServers": {"a": {"command": "x"}}}"#;
+    let path = home.write("mcp.json", content);
+    let tmux = Tmux::start();
+    let screen = |tmux: &Tmux| tmux.run(&["capture-pane", "-p", "-J", "-S", "-"]);
+    for (round, answer, told) in [(1, "n", "Nothing is written"), (2, "y", "1 changed")] {
+        let line = format!(
+            "XDG_STATE_HOME={} {} import {}",
+            home.path("state").display(),
+            toolgate().display(),
+            path.display()
+        );
+        tmux.run(&["send-keys", "-l", &line]);
+        tmux.run(&["send-keys", "Enter"]);
+        let is_asked =
+            |tmux: &Tmux| screen(tmux).matches("Write this change? [y/N]").count() == round;
+        tmux.until("asked", is_asked);
+        tmux.run(&["send-keys", "-l", answer]);
+        tmux.run(&["send-keys", "Enter"]);
+        tmux.until("told", |tmux| screen(tmux).contains(told));
+        assert_eq!(home.read("mcp.json") == content, answer == "n");
+    }
+}
+
+#[test]
 fn mode_and_symlink_stay_and_backups_are_private() {
     let home = Home::new();
     let content = r#"{"mcpServers": {"a": {"command": "x"}}}"#;
@@ -200,6 +228,38 @@ fn mode_and_symlink_stay_and_backups_are_private() {
     assert_eq!(home.run(&["import", "--undo"]).code, Some(0));
     assert_eq!(home.read("dotfiles/mcp.json"), content);
     assert_eq!(mode(&real), 0o640);
+}
+
+#[test]
+fn a_client_that_writes_its_file_meanwhile_loses_nothing() {
+    let home = Home::new();
+    let content =
+        |count: usize| json!({"count": count, "mcpServers": {"a": {"command": "x"}}}).to_string();
+    let path = home.write(".claude.json", &content(0));
+    let ends = std::sync::atomic::AtomicBool::new(false);
+    let run = std::thread::scope(|scope| {
+        let client = scope.spawn(|| {
+            let mut count = 0;
+            while !ends.load(std::sync::atomic::Ordering::SeqCst) {
+                count += 1;
+                let new = path.with_extension("new");
+                std::fs::write(&new, content(count)).unwrap();
+                std::fs::rename(new, &path).unwrap();
+                std::thread::yield_now();
+            }
+            count
+        });
+        let run = home.run(&["import", "--yes"]);
+        ends.store(true, std::sync::atomic::Ordering::SeqCst);
+        assert!(client.join().unwrap() > 0);
+        run
+    });
+    // It may have given up, and the client may have written its own content last.
+    assert!(matches!(run.code, Some(0 | 1)), "{}{}", run.out, run.errors);
+    let file = json_of(&home.read(".claude.json"));
+    assert!(file["count"].is_u64() && file["mcpServers"]["a"].is_object(), "{file}");
+    let names = std::fs::read_dir(home.path("")).unwrap().map(|entry| entry.unwrap().file_name());
+    assert!(names.into_iter().all(|name| !name.display().to_string().contains(".toolgate-")));
 }
 
 #[test]

@@ -3,6 +3,7 @@
 mod builtin;
 mod client_servers;
 mod exposure;
+mod faults;
 mod file;
 mod listing;
 mod masked;
@@ -32,7 +33,7 @@ pub use servers::{Builtin, HttpTransport, Protocol, ServerConfig, Sharing, Start
 pub use telemetry::{Listen, TelemetryConfig};
 pub use text::Text;
 use toolgate::{
-    Selector, Tier,
+    Tier,
     middleware::{
         audit::{AuditConfig, Target},
         scopes::Granted,
@@ -134,55 +135,16 @@ impl Config {
                     refused(nearest::with_guess(&masked::without_values(&error.to_string())))
                 })
             });
-            Self { file: file?, variables, audit_keys: audit_keys(&text), ..Self::default() }
+            let file = file?;
+            let faults = faults::faults(&file);
+            if !faults.is_empty() {
+                return Err(refused(faults::shown(&faults, &text)));
+            }
+            Self { file, variables, audit_keys: audit_keys(&text), ..Self::default() }
         };
         (config.path, config.builtin) = (path.to_owned(), builtin);
         config.hide_variables();
-        config.fault().map_or(Ok(()), |why| Err(refused(why)))?;
         Ok(config)
-    }
-
-    /// The first error that deserialization cannot detect.
-    fn fault(&self) -> Option<String> {
-        for (name, server) in &self.file.servers {
-            if let Some(fault) = server.fault() {
-                return Some(format!("server `{name}` {fault}"));
-            }
-            if name.contains('/') || name.is_empty() {
-                return Some(format!("server `{name}`: a name has no `/` and is not empty"));
-            }
-        }
-        if let Some(serve) = &self.file.serve {
-            let fault = serve.fault().or_else(|| serve.unbound(&self.namespaces()));
-            if fault.is_some() {
-                return fault;
-            }
-        }
-        for (name, namespace) in &self.file.namespaces {
-            // The name is part of an address: /mcp/NAME.
-            let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.~".contains(c);
-            if name.is_empty() || !name.chars().all(is_plain) {
-                return Some(format!(
-                    "namespace `{name}`: its name is part of an address: use letters, digits, `-`, `_` and `.`"
-                ));
-            }
-            let unknown = namespace.servers.iter().flatten();
-            let unknown = unknown.filter(|server| !self.file.servers.contains_key(*server));
-            if let Some(server) = unknown.into_iter().next() {
-                let known: Vec<_> =
-                    self.file.servers.keys().map(|known| format!("`{known}`")).collect();
-                let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
-                return Some(format!(
-                    "namespace `{name}` names an unknown server `{server}`: write one of [servers], which has {known}"
-                ));
-            }
-            for selector in namespace.tools.keys() {
-                if let Err(error) = selector.parse::<Selector>() {
-                    return Some(format!("namespace `{name}`: {error}"));
-                }
-            }
-        }
-        None
     }
 
     /// What the operator should know about the file: deprecated spellings, each with the line to write instead, and entries

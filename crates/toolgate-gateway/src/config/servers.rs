@@ -156,9 +156,6 @@ pub enum HttpTransport {
 impl ServerConfig {
     /// The first invalid setting of the entry, as the end of a sentence that begins with the server's name.
     pub(super) fn fault(&self) -> Option<&'static str> {
-        if self.unusable.is_some() {
-            return None;
-        }
         if self.builtin.is_some() && (self.command.is_some() || self.url.is_some()) {
             return Some("is built in, so it has neither a command nor an url: remove them");
         }
@@ -261,18 +258,20 @@ impl ServerConfig {
 impl ServerConfig {
     /// An entry of a client's file.
     pub(super) fn from_client(resolved: ResolvedServer) -> Self {
-        let table = |pairs: Vec<(String, ResolvedText)>| {
+        let table = |pairs: Vec<(String, ResolvedText)>| -> BTreeMap<String, Text> {
             pairs.into_iter().map(|(name, text)| (name, Text::from(text))).collect()
         };
         let defaults = Self::default();
+        // A client ignores the keys of a command beside a URL, and the headers beside a command.
+        let is_command = resolved.command.is_some();
         Self {
             command: resolved.command.map(Text::from),
             args: resolved.args.into_iter().map(Text::from).collect(),
-            env: table(resolved.env),
+            env: if is_command { table(resolved.env) } else { BTreeMap::new() },
             only_env: resolved.passed,
             cwd: resolved.cwd,
             url: resolved.url.map(Text::from),
-            headers: table(resolved.headers),
+            headers: if is_command { BTreeMap::new() } else { table(resolved.headers) },
             transport: if resolved.is_sse { HttpTransport::Sse } else { HttpTransport::Auto },
             start_timeout: resolved.start_timeout.unwrap_or(defaults.start_timeout),
             ..defaults
