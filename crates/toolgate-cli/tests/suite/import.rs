@@ -384,7 +384,7 @@ fn reached(session: &mut Session) -> (Vec<String>, String) {
     let tools = session.request("tools/list", json!({}))["result"]["tools"].clone();
     let names =
         tools.as_array().unwrap().iter().map(|tool| tool["name"].as_str().unwrap().to_owned());
-    (names.collect(), text(&session.call("echo", json!({"text": "k"}))))
+    (names.collect(), text(&session.call("echo", json!({"text": "k"}))).to_owned())
 }
 
 #[test]
