@@ -153,6 +153,14 @@ fn a_server_that_cannot_be_wrapped_says_why() {
 }
 
 #[test]
+fn check_reports_entries_that_are_not_valid() {
+    let folder = tempfile::tempdir().unwrap();
+    write(folder.path(), "mcp.json", &broken());
+    let (code, told) = run(folder.path(), &["check", "--offline", "--config", "mcp.json"]);
+    assert!(code == Some(1) && told.contains("unknown key `comand`"), "{told}");
+}
+
+#[test]
 fn a_file_that_cannot_be_used_is_refused_with_every_reason() {
     let folder = tempfile::tempdir().unwrap();
     for (name, content, expected) in [
