@@ -82,6 +82,12 @@ fn planned(
             writeln!(out, "{}", marked('+', line))?;
         }
     }
+    if candidate.scope == FileScope::Project && !plan.changed.is_empty() {
+        writeln!(
+            out,
+            "  note: a project's file may be shared; it will name the path of toolgate on this machine"
+        )?;
+    }
     if let Some(running) = candidate.client.filter(|_| !plan.changed.is_empty()).and_then(running) {
         writeln!(
             out,
