@@ -188,39 +188,39 @@ impl ChainArgs {
         config: &Config,
         command: &[OsString],
     ) -> anyhow::Result<Option<(String, ServerCommand)>> {
-        let servers = config.servers();
-        let name = match (&self.server, command.is_empty()) {
-            (Some(_), false) => {
+        if !command.is_empty() {
+            if self.server.is_some() {
                 bail!("`--server` and a command after `--` name two servers: leave out one of them")
             }
-            (Some(name), true) => name,
-            (None, false) => {
-                // A client that starts `toolgate wrap -- CMD` sets the variables that it means for CMD on toolgate.
-                let hidden = config.variables().iter().map(OsString::from).collect();
-                let server = ServerCommand {
-                    command: command.to_vec(),
-                    environment: Environment::Except(hidden),
-                    set: Vec::new(),
-                    folder: None,
-                };
-                return Ok(Some((SERVER.to_owned(), server)));
-            }
-            (None, true) if servers.len() == 1 => match servers.keys().next() {
-                Some(name) => name,
-                None => return Ok(None),
-            },
-            (None, true) => return Ok(None),
-        };
+            // A client that starts `toolgate wrap -- CMD` sets the variables that it means for CMD on toolgate.
+            let hidden = config.variables().iter().map(OsString::from).collect();
+            let server = ServerCommand {
+                command: command.to_vec(),
+                environment: Environment::Except(hidden),
+                set: Vec::new(),
+                folder: None,
+            };
+            return Ok(Some((SERVER.to_owned(), server)));
+        }
+        let Some((name, server)) = self.named_server(config)? else { return Ok(None) };
+        let command = server.to_command().with_context(|| {
+            format!("the server `{name}` is built in: run `toolgate tmux`, or use `toolgate serve`")
+        })?;
+        Ok(Some((name, command)))
+    }
+
+    /// The server of `--server`, or the only server in the file. `None` if the file has none or several.
+    pub(crate) fn named_server(
+        &self,
+        config: &Config,
+    ) -> anyhow::Result<Option<(String, ServerConfig)>> {
+        let only = || config.servers().keys().next().filter(|_| config.servers().len() == 1);
+        let Some(name) = self.server.as_ref().or_else(only) else { return Ok(None) };
         let server = configured(config, name)?;
         if let Some(why) = server.why_unusable() {
             bail!("the server `{name}` cannot be started: {why}");
         }
-        let command = server.to_command().with_context(|| {
-            format!(
-                "the server `{name}` has a url, and `toolgate wrap` only wraps commands: use `toolgate serve`"
-            )
-        })?;
-        Ok(Some((name.clone(), command)))
+        Ok(Some((name.clone(), server.clone())))
     }
 
     /// The one server to inspect: that of `--server`, or the command after `--`. `None`: inspect all servers of the file.

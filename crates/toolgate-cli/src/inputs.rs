@@ -1,12 +1,13 @@
 //! Asks the person at the terminal for the inputs of a client's file (`${input:ID}`).
 
 use std::{
-    io::{BufRead as _, IsTerminal as _, Write as _},
+    io::{BufRead as _, IsTerminal as _, Stdin, Write as _},
     path::Path,
 };
 
 use anyhow::Context as _;
 use rustix::termios::{self, LocalModes, OptionalActions};
+use toolgate::printable;
 use toolgate_gateway::client_files::{self, ClientFile, Input, InputKind};
 
 /// Asks for each input that a server of the file needs and no variable gives. Without a terminal it asks for nothing: the
@@ -25,31 +26,36 @@ pub(crate) fn ask(path: &Path) -> anyhow::Result<()> {
 }
 
 fn ask_one(input: &Input) -> std::io::Result<Option<String>> {
-    let mut told = std::io::stderr().lock();
-    let about = input.description.as_deref().unwrap_or(&input.id);
-    write!(told, "{}", toolgate::printable::message(about))?;
-    if let InputKind::Choice(options) = &input.kind {
-        let shown: Vec<_> =
-            options.iter().map(|option| toolgate::printable::message(option)).collect();
-        write!(told, " ({})", shown.join(", "))?;
-    }
-    write!(told, " [or set {}]: ", input.variable())?;
-    told.flush()?;
     let stdin = std::io::stdin();
     let before = termios::tcgetattr(&stdin)?;
     let is_secret = input.kind == InputKind::Secret;
     if is_secret {
+        // Before the question: nothing that is typed then is shown.
         let mut silent = before.clone();
         silent.local_modes.remove(LocalModes::ECHO);
-        termios::tcsetattr(&stdin, OptionalActions::Flush, &silent)?;
+        termios::tcsetattr(&stdin, OptionalActions::Now, &silent)?;
     }
-    let mut line = String::new();
-    let read = stdin.lock().read_line(&mut line);
+    let line = read_answer(input, &stdin);
     if is_secret {
-        termios::tcsetattr(&stdin, OptionalActions::Flush, &before)?;
-        writeln!(told)?;
+        termios::tcsetattr(&stdin, OptionalActions::Now, &before)?;
+        writeln!(std::io::stderr())?;
     }
-    read?;
+    let line = line?;
     let value = line.trim_end_matches(['\n', '\r']).to_owned();
     Ok(if value.is_empty() { input.default.clone() } else { Some(value) })
+}
+
+fn read_answer(input: &Input, stdin: &Stdin) -> std::io::Result<String> {
+    let mut told = std::io::stderr().lock();
+    let about = input.description.as_deref().unwrap_or(&input.id);
+    write!(told, "{}", printable::message(about))?;
+    if let InputKind::Choice(options) = &input.kind {
+        let shown: Vec<_> = options.iter().map(|option| printable::message(option)).collect();
+        write!(told, " ({})", shown.join(", "))?;
+    }
+    write!(told, " [or set {}]: ", input.variable())?;
+    told.flush()?;
+    let mut line = String::new();
+    stdin.lock().read_line(&mut line)?;
+    Ok(line)
 }

@@ -4,7 +4,7 @@ use std::{fmt, str::FromStr};
 
 use serde::{Deserialize, Deserializer};
 
-use crate::identity::ToolId;
+use crate::{identity::ToolId, tier::Tier};
 
 /// A `server/tool` glob over identities.
 ///
@@ -27,8 +27,32 @@ pub struct Selector {
 
 /// Why a text is not a selector.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` does not select tools: write `server/tool`, for example `main/*` or `*/delete_*`")]
 pub struct BadSelector(String);
+
+impl fmt::Display for BadSelector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = &self.0;
+        if text.parse::<Tier>().is_ok() {
+            return write!(
+                f,
+                "`{text}` is a tier, not a tool: write {{ tier = \"{text}\" }} in a list of selections, or `server/tool`"
+            );
+        }
+        if text.contains('/') && text.contains(BRACKETS) {
+            return write!(
+                f,
+                "`{text}` has brackets, which stand for themselves: write `*` for any characters and `?` for one"
+            );
+        }
+        write!(
+            f,
+            "`{text}` does not select tools: write `server/tool`, for example `main/*` or `*/delete_*`"
+        )
+    }
+}
+
+/// Characters of other pattern languages. No tool has one in its name; the config refuses them.
+const BRACKETS: [char; 4] = ['[', ']', '{', '}'];
 
 impl Selector {
     /// Whether the selector covers this tool.
@@ -93,7 +117,11 @@ impl fmt::Display for Selector {
 
 impl<'de> Deserialize<'de> for Selector {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+        let text = String::deserialize(deserializer)?;
+        if text.contains(BRACKETS) {
+            return Err(serde::de::Error::custom(BadSelector(text)));
+        }
+        text.parse().map_err(serde::de::Error::custom)
     }
 }
 

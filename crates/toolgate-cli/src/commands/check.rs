@@ -53,7 +53,10 @@ impl Check {
         let unused = config.without_namespace().into_iter().filter(|_| is_whole).map(|server| {
             format!("the server `{server}` belongs to no namespace, so no client can reach it")
         });
-        let general: Vec<String> = unused.chain(config.exposure(None)).collect();
+        let unusable = config.servers().iter().filter_map(|(name, server)| {
+            Some(format!("the server `{name}` cannot be started: {}", server.why_unusable()?))
+        });
+        let general: Vec<String> = unused.chain(unusable).chain(config.exposure(None)).collect();
         let found: Vec<Findings> = inspection
             .namespaces
             .iter()

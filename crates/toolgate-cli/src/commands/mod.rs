@@ -6,6 +6,7 @@ pub(crate) mod chain;
 pub(crate) mod check;
 pub(crate) mod completions;
 pub(crate) mod config;
+pub(crate) mod import;
 pub(crate) mod keep_server;
 pub(crate) mod log;
 pub(crate) mod reload;

@@ -6,7 +6,7 @@ use anyhow::{Context as _, bail};
 use clap::Args;
 use toolgate_gateway::{
     bridge::{self, Bridge},
-    gateway::RunningGateway,
+    gateway::{GatewayOptions, RunningGateway},
 };
 
 use super::signals::Signals;
@@ -51,37 +51,12 @@ impl Stdio {
             );
         }
         super::serve::find_config(&mut self.chain_args);
-        let namespace = self.chain_args.namespace().to_owned();
-        let options = super::serve::options(&self.chain_args, &[], Some(&namespace))?;
+        let namespace = self.chain_args.namespace();
+        let options = super::serve::options(&self.chain_args, &[], Some(namespace))?;
         if std::io::stdin().is_terminal() {
             super::wrap::explain("my-gateway");
         }
-        let runtime = super::runtime()?;
-        let served = runtime.block_on(async {
-            let mut signals = Signals::new()?;
-            let settles_first = options.settles_first()?;
-            let serve = RunningGateway::new(options).await?;
-            if settles_first {
-                let settled = tokio::select! {
-                    settled = serve.settle() => settled.map(|()| true),
-                    _ = signals.end() => Ok(false),
-                };
-                if !matches!(settled, Ok(true)) {
-                    serve.end().await;
-                    return Ok(settled.map(drop)?);
-                }
-            }
-            let _announced = self.chain_args.announce();
-            let stop = async {
-                signals.govern(&serve).await;
-            };
-            let served = serve.one(&namespace, stop).await;
-            serve.end().await;
-            anyhow::Ok(served?)
-        });
-        // A blocked read from a terminal must not delay the exit.
-        runtime.shutdown_background();
-        served.map(|()| ExitCode::SUCCESS)
+        run_gateway(&self.chain_args, options)
     }
 
     fn run_bridge(&self, url: &str) -> anyhow::Result<ExitCode> {
@@ -101,6 +76,39 @@ impl Stdio {
         let signal = ended.context("cannot use standard input and output")?;
         Ok(ExitCode::from(signal.map_or(0, |number| 128 + number)))
     }
+}
+
+/// Runs a gateway in this process, for the one client on stdio.
+pub(crate) fn run_gateway(
+    chain_args: &ChainArgs,
+    options: GatewayOptions,
+) -> anyhow::Result<ExitCode> {
+    let runtime = super::runtime()?;
+    let served = runtime.block_on(async {
+        let mut signals = Signals::new()?;
+        let settles_first = options.settles_first()?;
+        let serve = RunningGateway::new(options).await?;
+        if settles_first {
+            let settled = tokio::select! {
+                settled = serve.settle() => settled.map(|()| true),
+                _ = signals.end() => Ok(false),
+            };
+            if !matches!(settled, Ok(true)) {
+                serve.end().await;
+                return Ok(settled.map(drop)?);
+            }
+        }
+        let _announced = chain_args.announce();
+        let stop = async {
+            signals.govern(&serve).await;
+        };
+        let served = serve.one(chain_args.namespace(), stop).await;
+        serve.end().await;
+        anyhow::Ok(served?)
+    });
+    // A blocked read from a terminal must not delay the exit.
+    runtime.shutdown_background();
+    served.map(|()| ExitCode::SUCCESS)
 }
 
 fn token(name: &str) -> anyhow::Result<String> {

@@ -11,7 +11,9 @@ use serde_json::{Value, json};
 use crate::harness::{
     Session, fixture,
     gateway::{Gateway, Place},
-    text, toolgate,
+    text,
+    tmux::Tmux,
+    toolgate,
 };
 
 /// A file of a client, with the fixture as the server `fix`: the path inside a project, and the text.
@@ -151,6 +153,14 @@ fn a_server_that_cannot_be_wrapped_says_why() {
 }
 
 #[test]
+fn check_reports_entries_that_are_not_valid() {
+    let folder = tempfile::tempdir().unwrap();
+    write(folder.path(), "mcp.json", &broken());
+    let (code, told) = run(folder.path(), &["check", "--offline", "--config", "mcp.json"]);
+    assert!(code == Some(1) && told.contains("unknown key `comand`"), "{told}");
+}
+
+#[test]
 fn a_file_that_cannot_be_used_is_refused_with_every_reason() {
     let folder = tempfile::tempdir().unwrap();
     for (name, content, expected) in [
@@ -185,6 +195,35 @@ fn a_file_that_cannot_be_used_is_refused_with_every_reason() {
         }
         assert!(!told.contains("s3cret"), "{told}");
     }
+}
+
+#[test]
+fn a_person_at_the_terminal_is_asked_for_inputs() {
+    let folder = tempfile::tempdir().unwrap();
+    let command = Value::from(fixture().display().to_string());
+    let file = format!(
+        "{{\"inputs\": [{{\"id\": \"word\", \"type\": \"promptString\", \"description\": \"The word\", \"password\": true}}],
+          \"servers\": {{\"fix\": {{\"command\": {command}, \"env\": {{\"WORD\": \"${{input:word}}\"}}}}}}}}"
+    );
+    let path = write(folder.path(), ".vscode/mcp.json", &file);
+    let tmux = Tmux::start();
+    let line = format!(
+        "XDG_STATE_HOME={} {} serve --listen 127.0.0.1:0 --audit off {path}",
+        folder.path().join("state").display(),
+        toolgate().display()
+    );
+    tmux.run(&["send-keys", "-l", &line]);
+    tmux.run(&["send-keys", "Enter"]);
+    let shows = |text: &'static str| {
+        move |tmux: &Tmux| tmux.run(&["capture-pane", "-p", "-J", "-S", "-"]).contains(text)
+    };
+    tmux.until("asked", shows("The word [or set INPUT_WORD]: "));
+    tmux.run(&["send-keys", "-l", "s3cret"]);
+    tmux.run(&["send-keys", "Enter"]);
+    tmux.until("ready", shows("To use it"));
+    assert!(!shows("s3cret")(&tmux), "what is typed is not shown");
+    assert!(!shows("has no value")(&tmux));
+    tmux.run(&["send-keys", "C-c"]);
 }
 
 #[test]

@@ -118,6 +118,84 @@ fn what_is_wrong_is_told_with_its_place_and_the_nearest_right_word() {
 }
 
 #[test]
+fn errors_of_the_config_say_what_to_write() {
+    let server = "[servers.a]\ncommand = \"x\"\n";
+    for (config, expected) in [
+        (format!("{server}args = \"-y x\"\n"), "help: write a list"),
+        (format!("{server}env = {{ PORT = 8080 }}\n"), "help: write it in quotes"),
+        ("[limits]\ntimeout = 60\n".to_owned(), "for example \"60s\""),
+        (
+            "[tools.\"mem/x\"]\ntier = \"readonly\"\n".to_owned(),
+            "help: write [namespaces.default.tools",
+        ),
+        ("safety = \"readonly\"\n".to_owned(), "help: this key belongs to a namespace"),
+        (format!("{server}[servers.a]\ncommand = \"y\"\n"), "merge them"),
+        (
+            "[servers.a]\nurl = \"127.0.0.1:9000/mcp\"\n".to_owned(),
+            "has an url without a scheme: write `http://`",
+        ),
+        (
+            "[serve]\nlisten = [\"127.0.0.1:8660\", \"127.0.0.1:8660\"]\n".to_owned(),
+            "names `127.0.0.1:8660` twice: remove one",
+        ),
+        ("[namespaces.\"my team\"]\n".to_owned(), "its name is part of an address"),
+        (
+            format!("{server}[namespaces.x]\nservers = [\"b\"]\n"),
+            "unknown server `b`: write one of [servers], which has `a`",
+        ),
+        (
+            "[confirm]\nwhen = [\"destructive\"]\n".to_owned(),
+            "`destructive` is a tier, not a tool: write { tier = \"destructive\" }",
+        ),
+        (
+            "[policies.p]\nallow = [\"t/[a-z]*\"]\n".to_owned(),
+            "has brackets, which stand for themselves",
+        ),
+    ] {
+        let told = refused(&config, &[]);
+        assert!(told.contains(expected), "{config}\n{told}");
+    }
+}
+
+#[test]
+fn a_folder_that_does_not_exist_is_not_blamed_on_the_program() {
+    let config = format!(
+        "[servers.a]\ncommand = {:?}\ncwd = \"/nonexistent\"\n",
+        fixture().display().to_string()
+    );
+    let folder = Folder::new(&config);
+    let output = Command::new(toolgate())
+        .args(["wrap", "--audit", "off", "--config", &folder.path()])
+        .stdin(std::process::Stdio::null())
+        .output()
+        .unwrap();
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        told.contains("the folder `/nonexistent` does not exist; create it, or correct `cwd`"),
+        "{told}"
+    );
+}
+
+#[test]
+fn all_errors_are_told_at_once_with_their_lines() {
+    let told = refused(
+        "[servers.a]\nurl = \"x\"\n[servers.b]\ncommand = \"s3cret\"\nurl = \"y\"\n[namespaces.x]\nservers = [\"a\", \"c\"]\n",
+        &[],
+    );
+    for part in [
+        "line 1, column 10",
+        "server `a` has an url without a scheme",
+        "line 3, column 10",
+        "server `b` has a command and an url",
+        "line 7, column 1",
+        "unknown server `c`",
+    ] {
+        assert!(told.contains(part), "{part}\n{told}");
+    }
+    assert!(!told.contains("s3cret"), "{told}");
+}
+
+#[test]
 fn a_namespace_has_its_own_tables() {
     let folder = Folder::new(
         "audit = { file = \"off\" }\n[limits]\nresponse_bytes = 4000\n\

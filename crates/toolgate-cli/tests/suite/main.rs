@@ -19,6 +19,7 @@ mod command_line;
 mod config_file;
 mod conformance;
 mod harness;
+mod import;
 mod incidents;
 mod log_command;
 mod matrix;

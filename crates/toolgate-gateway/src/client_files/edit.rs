@@ -50,6 +50,10 @@ pub enum LeftAlone {
     Headers,
     /// It starts a container in the background.
     Detached,
+    /// It uses what only its client knows.
+    ClientValues,
+    /// It is in another table than the first one, or in that of a project.
+    Elsewhere,
 }
 
 impl LeftAlone {
@@ -69,6 +73,10 @@ impl LeftAlone {
             }
             Self::Headers => "the client computes its headers",
             Self::Detached => "starts a container in the background",
+            Self::ClientValues => {
+                "uses what only its client knows: an input, or the folder of the project"
+            }
+            Self::Elsewhere => "belongs to a project of its own",
         }
     }
 }

@@ -201,7 +201,12 @@ impl ServerEntry {
         let words = self.words();
         let program = words.first().and_then(|word| word.rsplit(['/', '\\']).next());
         let of_package = words.iter().skip(1).take(3).any(|word| *word == "toolgate");
-        matches!(program, Some("toolgate" | "toolgate.exe"))
+        let commands = ["wrap", "stdio", "tmux", "serve"];
+        let has_command = words.get(1).is_some_and(|word| commands.contains(word));
+        // The program may have been renamed: `toolgate-0.2`.
+        let is_own = program.is_some_and(|name| name.starts_with("toolgate") && has_command);
+        is_own
+            || matches!(program, Some("toolgate" | "toolgate.exe"))
             || (matches!(program, Some("npx" | "uvx" | "bunx")) && of_package)
     }
 }

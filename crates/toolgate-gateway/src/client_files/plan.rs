@@ -23,6 +23,15 @@ pub struct FilePlan {
     pub left: Vec<(String, LeftAlone)>,
 }
 
+impl FilePlan {
+    /// A plan that changes nothing.
+    #[must_use]
+    pub fn none(file: &ClientFile) -> Self {
+        let after = file.document.text.clone();
+        Self { after, edits: Vec::new(), changed: Vec::new(), left: Vec::new() }
+    }
+}
+
 /// An entry that was changed, and how that is taken back.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct ChangedEntry {
@@ -34,6 +43,17 @@ pub struct ChangedEntry {
     after: String,
     /// The edits that take the change back: bytes of `after`, and their former text.
     undo: Vec<(Range<usize>, String)>,
+}
+
+impl ChangedEntry {
+    pub(super) fn new(
+        name: String,
+        section: Vec<String>,
+        after: String,
+        undo: Vec<(Range<usize>, String)>,
+    ) -> Self {
+        Self { name, section, after, undo }
+    }
 }
 
 /// The new text would not mean what it should: the file is written in a way that the edits do not handle.
@@ -116,27 +136,28 @@ fn check(
             return Err(UnsafeEdit);
         }
     }
+    if same_outside(old, new) { Ok(()) } else { Err(UnsafeEdit) }
+}
+
+/// Whether everything is equal that is not in a table of servers. A bare table of servers has nothing else.
+pub(super) fn same_outside(one: &ClientFile, other: &ClientFile) -> bool {
+    let sections: Vec<&String> =
+        one.servers.iter().filter_map(|entry| entry.section.first()).collect();
     let outside = |file: &ClientFile| -> Vec<(String, Node)> {
-        let members = file.document.root.members().iter();
-        let sections: Vec<&String> =
-            file.servers.iter().filter_map(|entry| entry.section.first()).collect();
+        let is_bare = file.servers.iter().any(|entry| entry.section.is_empty());
+        let members = file.document.root.members().iter().filter(|_| !is_bare);
         let others = members.filter(|member| !sections.contains(&&member.key));
         others.map(|member| (member.key.clone(), member.node.clone())).collect()
     };
-    let (old, new) = (outside(old), outside(new));
+    let (ones, others) = (outside(one), outside(other));
     let is_same = |((key, node), (other_key, other)): (&(String, Node), &(String, Node))| {
         key == other_key && same(node, other)
     };
-    // A bare table of servers has no members outside.
-    if old.len() == new.len() && (old.iter().zip(&new).all(is_same)) {
-        Ok(())
-    } else {
-        Err(UnsafeEdit)
-    }
+    ones.len() == others.len() && ones.iter().zip(&others).all(is_same)
 }
 
 /// Whether two values are equal, wherever they stand.
-fn same(one: &Node, other: &Node) -> bool {
+pub(super) fn same(one: &Node, other: &Node) -> bool {
     match (&one.value, &other.value) {
         (NodeValue::List(ones), NodeValue::List(others)) => {
             ones.len() == others.len()
@@ -203,8 +224,15 @@ pub fn take_back(
         let mut entries = file.servers.iter();
         let entry =
             entries.find(|entry| entry.name == change.name && entry.section == change.section);
-        let outcome = match entry.map(|entry| (entry, region(entry))) {
-            Some((_, region)) if text.get(region.clone()) == Some(change.after.as_str()) => {
+        let unchanged = |entry: &ServerEntry| {
+            // `--one` replaces whole members.
+            let regions = [region(entry), entry.name_span.start..entry.node.span.end];
+            regions
+                .into_iter()
+                .find(|region| text.get(region.clone()) == Some(change.after.as_str()))
+        };
+        let outcome = match entry.map(|entry| (entry, unchanged(entry))) {
+            Some((_, Some(region))) => {
                 let moved =
                     |range: &Range<usize>| range.start + region.start..range.end + region.start;
                 let own = change.undo.iter();

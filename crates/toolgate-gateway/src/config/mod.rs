@@ -3,6 +3,7 @@
 mod builtin;
 mod client_servers;
 mod exposure;
+mod faults;
 mod file;
 mod listing;
 mod presets;
@@ -30,7 +31,7 @@ pub use servers::{Builtin, HttpTransport, Protocol, ServerConfig, Sharing, Start
 pub use telemetry::{Listen, TelemetryConfig};
 pub use text::Text;
 use toolgate::{
-    Selector, Tier,
+    Tier,
     middleware::{audit::AuditConfig, scopes::Granted},
     presets::Preset,
     settings::{ChainOrder, Settings, from_toml},
@@ -84,6 +85,8 @@ pub struct Config {
     /// What the file of a client has beside its servers.
     client_notes: Vec<String>,
     switched_off: BTreeMap<String, usize>,
+    /// The only server, if the command line chose it.
+    only: Option<(String, ServerConfig)>,
 }
 
 /// The keys of `[audit]`, by namespace. The empty name stands for the table at the top of the file.
@@ -125,43 +128,16 @@ impl Config {
                 let read = builtin.check(&text).and_then(|()| toml::from_str(&text));
                 read.map_err(|error| refused(from_toml::explained(&text, error)))
             });
-            Self { file: file?, variables, audit_keys: audit_keys(&text), ..Self::default() }
+            let file = file?;
+            let faults = faults::faults(&file);
+            if !faults.is_empty() {
+                return Err(refused(faults::shown(&faults, &text)));
+            }
+            Self { file, variables, audit_keys: audit_keys(&text), ..Self::default() }
         };
         (config.path, config.builtin) = (path.to_owned(), builtin);
         config.hide_variables();
-        config.fault().map_or(Ok(()), |why| Err(refused(why)))?;
         Ok(config)
-    }
-
-    /// The first error that deserialization cannot detect.
-    fn fault(&self) -> Option<String> {
-        for (name, server) in &self.file.servers {
-            if let Some(fault) = server.fault() {
-                return Some(format!("server `{name}` {fault}"));
-            }
-            if name.contains('/') || name.is_empty() {
-                return Some(format!("server `{name}`: a name has no `/` and is not empty"));
-            }
-        }
-        if let Some(serve) = &self.file.serve {
-            let fault = serve.fault().or_else(|| serve.unbound(&self.namespaces()));
-            if fault.is_some() {
-                return fault;
-            }
-        }
-        for (name, namespace) in &self.file.namespaces {
-            let unknown = namespace.servers.iter().flatten();
-            let unknown = unknown.filter(|server| !self.file.servers.contains_key(*server));
-            if let Some(server) = unknown.into_iter().next() {
-                return Some(format!("namespace `{name}` names an unknown server `{server}`"));
-            }
-            for selector in namespace.tools.keys() {
-                if let Err(error) = selector.parse::<Selector>() {
-                    return Some(format!("namespace `{name}`: {error}"));
-                }
-            }
-        }
-        None
     }
 
     /// What the operator should know about the file: deprecated spellings, each with the line to write instead, and entries
@@ -230,13 +206,18 @@ impl Config {
 
     /// Reads this config file again, or another file that replaces it, with the same check of `[tmux]`.
     pub fn read_again(&self, path: &Path) -> Result<Self, ConfigError> {
-        Self::read(path, self.builtin)
+        let read = Self::read(path, self.builtin)?;
+        Ok(match &self.only {
+            Some((name, server)) => read.with_only(name, server.clone()),
+            None => read,
+        })
     }
 
     /// A copy of this config with one server only, which belongs to every namespace: for `toolgate wrap`.
     #[must_use]
     pub fn with_only(&self, name: &str, server: ServerConfig) -> Self {
         let mut config = self.clone();
+        config.only = Some((name.to_owned(), server.clone()));
         config.file.servers = BTreeMap::from([(name.to_owned(), server)]);
         for namespace in config.file.namespaces.values_mut() {
             namespace.servers = None;

@@ -165,6 +165,12 @@ impl ServeConfig {
                 "the token `{name}` in `[serve.tokens]` can be guessed: use 16 characters at least"
             ));
         }
+        let repeated = self.listen.iter().enumerate().find(|(index, address)| {
+            address.port() != 0 && self.listen.iter().take(*index).any(|other| other == *address)
+        });
+        if let Some((_, address)) = repeated {
+            return Some(format!("`serve.listen` names `{address}` twice: remove one"));
+        }
         if self.listen.is_empty() {
             return Some("`serve.listen` is empty: name an address, or leave it out".to_owned());
         }

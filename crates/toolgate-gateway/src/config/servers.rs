@@ -157,9 +157,6 @@ pub enum HttpTransport {
 impl ServerConfig {
     /// The first invalid setting of the entry, as the end of a sentence that begins with the server's name.
     pub(super) fn fault(&self) -> Option<&'static str> {
-        if self.unusable.is_some() {
-            return None;
-        }
         if self.builtin.is_some() && (self.command.is_some() || self.url.is_some()) {
             return Some("is built in, so it has neither a command nor an url: remove them");
         }
@@ -173,6 +170,13 @@ impl ServerConfig {
             (None, None) if self.builtin.is_some() => None,
             (Some(_), Some(_)) => Some("has a command and an url: write one of them"),
             (None, None) => Some("has neither a command nor an url: write one of them"),
+            (None, Some(url))
+                if !["http://", "https://"]
+                    .iter()
+                    .any(|scheme| url.as_str().starts_with(scheme)) =>
+            {
+                Some("has an url without a scheme: write `http://` or `https://` before it")
+            }
             (None, Some(_)) if !self.args.is_empty() || !self.env.is_empty() => {
                 Some("has an url, so `args` and `env` mean nothing: remove them")
             }
@@ -226,6 +230,19 @@ impl ServerConfig {
         Some(Self { command, args, inherit_env: true, ..Self::default() })
     }
 
+    /// A server at a URL, with HTTP headers, for one client: each session has a connection of its own, so that what the
+    /// server asks reaches the client that it asks.
+    #[must_use]
+    pub fn at_url(url: String, headers: BTreeMap<String, String>) -> Self {
+        let headers = headers.into_iter().map(|(name, value)| (name, Text::from(value)));
+        Self {
+            url: Some(url.into()),
+            headers: headers.collect(),
+            sharing: Sharing::Session,
+            ..Self::default()
+        }
+    }
+
     /// The command to start; `None` for a server with a `url`.
     #[must_use]
     pub fn to_command(&self) -> Option<ServerCommand> {
@@ -243,18 +260,20 @@ impl ServerConfig {
 impl ServerConfig {
     /// An entry of a client's file.
     pub(super) fn from_client(resolved: ResolvedServer) -> Self {
-        let table = |pairs: Vec<(String, ResolvedText)>| {
+        let table = |pairs: Vec<(String, ResolvedText)>| -> BTreeMap<String, Text> {
             pairs.into_iter().map(|(name, text)| (name, Text::from(text))).collect()
         };
         let defaults = Self::default();
+        // A client ignores the keys of a command beside a URL, and the headers beside a command.
+        let is_command = resolved.command.is_some();
         Self {
             command: resolved.command.map(Text::from),
             args: resolved.args.into_iter().map(Text::from).collect(),
-            env: table(resolved.env),
+            env: if is_command { table(resolved.env) } else { BTreeMap::new() },
             only_env: resolved.passed,
             cwd: resolved.cwd,
             url: resolved.url.map(Text::from),
-            headers: table(resolved.headers),
+            headers: if is_command { BTreeMap::new() } else { table(resolved.headers) },
             transport: if resolved.is_sse { HttpTransport::Sse } else { HttpTransport::Auto },
             start_timeout: resolved.start_timeout.unwrap_or(defaults.start_timeout),
             ..defaults

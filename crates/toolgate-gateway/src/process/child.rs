@@ -91,6 +91,14 @@ pub enum StartError {
     /// The program exists, but is not executable.
     #[error("cannot start `{0}`: the file is not executable; check the command")]
     NotExecutable(String),
+    /// The folder in which it should start does not exist.
+    #[error("cannot start `{program}`: the folder `{}` does not exist; create it, or correct `cwd`", folder.display())]
+    NoFolder {
+        /// The program.
+        program: String,
+        /// The folder.
+        folder: PathBuf,
+    },
     /// The system refused.
     #[error("cannot start `{program}`: {source}")]
     Io {
@@ -108,7 +116,7 @@ impl StartError {
         match self {
             Self::NotFound(_) => keeper::NOT_FOUND,
             Self::NotExecutable(_) => keeper::NOT_RUNNABLE,
-            Self::Io { .. } => 1,
+            Self::NoFolder { .. } | Self::Io { .. } => 1,
         }
     }
 }
@@ -129,6 +137,9 @@ pub(crate) fn start(server: &ServerCommand) -> Result<(ServerProcess, Pipes), St
     let name = program.to_string_lossy().into_owned();
     find(program, server)?;
     let failed = |source| StartError::Io { program: name.clone(), source };
+    if let Some(folder) = server.folder.as_ref().filter(|folder| !folder.is_dir()) {
+        return Err(StartError::NoFolder { program: name, folder: folder.clone() });
+    }
     let ourselves = std::env::current_exe().map_err(failed)?;
     let mut command = Command::new(ourselves);
     command

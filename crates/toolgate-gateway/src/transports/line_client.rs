@@ -248,9 +248,9 @@ impl LineService for LineClient {
             return Gateway::receive(&session, &self.namespace, &message).await;
         }
         let meta = message.member("_meta");
-        if let (Ok(said), Ok(hops)) = (caller::RequestMeta::of(meta.as_ref()), self.hops(&message))
+        if let (Ok(meta), Ok(hops)) = (caller::RequestMeta::of(meta.as_ref()), self.hops(&message))
         {
-            let caller = self.caller(CallerProtocol::Modern(said), hops);
+            let caller = self.caller(CallerProtocol::Modern(meta), hops);
             Gateway::receive_sessionless(&caller, &self.namespace, &message).await;
         }
     }

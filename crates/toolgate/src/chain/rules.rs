@@ -154,7 +154,7 @@ pub(crate) fn meant_by(name: &str) -> Option<&'static str> {
     if layers::is_built_in(name) {
         return None;
     }
-    layers::default_order().map(|(known, _)| known).find(|known| is_close(name, known))
+    layers::default_order().map(|place| place.name).find(|known| is_close(name, known))
 }
 
 /// Whether two names differ by one or two letters, and agree otherwise.

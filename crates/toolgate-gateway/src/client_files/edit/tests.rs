@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::{
-    super::{UndoOutcome, plan, preview, take_back},
+    super::{UndoOutcome, plan, plan_one, preview, rules_for, take_back},
     *,
 };
 
@@ -290,4 +290,35 @@ fn a_preview_shows_no_values() {
         ]
     );
     assert!(all.contains("--url=http://localhost:1/mcp?…"), "{all}");
+}
+
+#[test]
+fn one_entry_takes_the_place_of_several() {
+    let text = "{\n  \"mcpServers\": {\n    \"off\": {\"command\": \"x\", \"disabled\": true},\n    \"a\": {\"command\": \"x\"}, // c\n    \"in\": {\"command\": \"${workspaceFolder}/x\"},\n    \"b\": {\"url\": \"http://localhost:1\"}\n  },\n  \"other\": 1\n}\n";
+    let path = Path::new("/p/.cursor/mcp.json");
+    let before = file("/p/.cursor/mcp.json", text);
+    let one = plan_one(&before, &wrapping(), "/state/servers.json", &|_| true).unwrap().unwrap();
+    assert_eq!(one.names, ["a", "b"]);
+    let after = "{\n  \"mcpServers\": {\n    \"off\": {\"command\": \"x\", \"disabled\": true},\n    \"toolgate\": {\"args\":[\"stdio\",\"--config=/state/servers.json\"],\"command\":\"/opt/toolgate\"}, // c\n    \"in\": {\"command\": \"${workspaceFolder}/x\"}\n  },\n  \"other\": 1\n}\n";
+    assert_eq!(one.plan.after, after);
+    let served = file("servers.json", &one.servers);
+    let names: Vec<_> = served.servers.iter().map(|entry| entry.name.as_str()).collect();
+    assert_eq!(names, ["a", "b"]);
+    // The client adds a server: the others come back.
+    let changed = after.replace("\"other\": 1", "\"other\": 2");
+    let (restored, outcomes) = take_back(path, &changed, &one.plan.changed).unwrap();
+    assert_eq!(outcomes, [("toolgate".to_owned(), UndoOutcome::Restored)]);
+    let restored = file("/p/.cursor/mcp.json", &restored);
+    let names: Vec<_> = restored.servers.iter().map(|entry| entry.name.as_str()).collect();
+    assert_eq!(names, ["off", "a", "b", "in"]);
+}
+
+#[test]
+fn rules_that_name_a_server_are_found() {
+    let text = "{\n \"permissions\": {\n \"allow\": [\"mcp__a__read\", \"mcp__a\",\n \"mcp__ab__x\", \"Bash\"],\n \"mcp__b__y\": 1}}";
+    let document = crate::document::Document::parse(text.to_owned(), Notation::Json).unwrap();
+    let patterns = ["mcp__{server}__".to_owned(), "mcp__{server}".to_owned()];
+    let rules = rules_for(&document, &patterns, &["a".to_owned(), "b".to_owned()]);
+    let rules: Vec<_> = rules.iter().map(|rule| (rule.line, rule.rule.as_str())).collect();
+    assert_eq!(rules, [(3, "mcp__a__read"), (3, "mcp__a"), (5, "mcp__b__y")]);
 }
