@@ -31,8 +31,8 @@ pub(crate) mod tool_call;
 pub(crate) mod upstream_call;
 
 pub use build::{ExclusiveServer, GatewayOptions, NamespaceSettings, NamespaceSource};
+pub(crate) use client_messages::show_notification;
 pub use error::GatewayError;
 pub use inspect::{InspectedNamespace, InspectedTool, Inspection};
-pub(crate) use client_messages::show_notification;
 pub(crate) use running_gateway::Gateway;
 pub use running_gateway::{GatewayStatus, RunningGateway, ServerStatus};

@@ -33,7 +33,8 @@ use crate::{
     },
     gateway::{
         ExclusiveServer, Gateway, RunningGateway, dispatch::dispatch,
-        incoming_request::IncomingRequest, namespace::Namespace, show_notification, upstream_call::filter_message,
+        incoming_request::IncomingRequest, namespace::Namespace, show_notification,
+        upstream_call::filter_message,
     },
     process::child::{Ending, StartError},
     question_attribution::attributed,
