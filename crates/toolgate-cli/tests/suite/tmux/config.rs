@@ -147,7 +147,7 @@ fn values_that_mean_nothing_refuse_to_start() {
     }
     let tmux = Tmux::down();
     let mut session = with(&tmux, &["--tmux-bin", "/no/tmux"], &[]);
-    session.wait_for_stderr("the tmux program `/no/tmux` is not there");
+    session.wait_for_stderr("cannot find the tmux program `/no/tmux`");
     let failed = session.call("list_sessions", json!({}));
     assert!(text(&failed).contains("--tmux-bin"), "{failed}");
     let session =
