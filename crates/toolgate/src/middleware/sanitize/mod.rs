@@ -38,7 +38,7 @@ impl LayerSpec for SanitizeSpec {
     }
 
     fn why(&self) -> &'static str {
-        "cleans the answer of the tool before any other layer reads or records it"
+        "cleans the result of the tool before any other layer reads or records it"
     }
 
     fn needed_for(&self, inputs: &LayerInputs) -> Option<&'static str> {
