@@ -10,7 +10,6 @@ use toolgate::{
     middleware::{
         audit::{self, Target},
         preconditions::{ConfirmConfig, Mode},
-        retry::RetryConfig,
         scopes,
     },
     presets::Preset,
@@ -302,7 +301,7 @@ fn configured<'a>(config: &'a Config, name: &str) -> anyhow::Result<&'a ServerCo
 /// Whether the chain lists its layers, without the audit. Unknown layers are another error.
 fn lacks_audit(chain: &ChainOrder) -> bool {
     let ChainOrder::Listed(listed) = chain else { return false };
-    let is_known = |layer: &String| stack::default_order().any(|(known, _)| known == layer);
+    let is_known = |layer: &String| stack::default_order().any(|place| place.name == layer);
     listed.iter().all(|layer| layer != audit::NAME && is_known(layer))
 }
 

@@ -193,7 +193,7 @@ impl Wrap {
         let options =
             super::serve::gateway_options(&self.chain_args, config, watch, &[], Some(namespace));
         if std::io::stdin().is_terminal() {
-            explain("my-server");
+            explain("my-server", self.chain_args.config.as_deref());
         }
         super::stdio::run_gateway(&self.chain_args, options)
     }
