@@ -13,7 +13,7 @@ use rmcp::{
 };
 use serde::Deserialize;
 use toolgate::{
-    Call, Chain, Code, Context, Executed, Failure, Middleware, Next, Outcome, Tier,
+    Call, Chain, Context, Failure, Middleware, Next, Outcome, Tier,
     middleware::{
         audit::{Audit, AuditConfig, AuditSink, RedactConfig, Target},
         error_results::ErrorResults,
@@ -84,8 +84,7 @@ impl Middleware for Budget {
         if self.0.fetch_add(1, Relaxed) < CALLS {
             return next.call(cx, call).await;
         }
-        let failure = Failure::new(Code::ToolFailed, "this server has used up its calls");
-        failure.with_executed(Executed::No).into()
+        Failure::refused("this server has used up its calls").into()
     }
 }
 

@@ -1,24 +1,30 @@
 //! `tools/call` through the chain.
 
+use std::sync::Arc;
+
 use rmcp::{
     ErrorData, RoleServer, ServerHandler,
     model::{CallToolRequestParams, CallToolResponse, CallToolResult, ErrorCode},
     service::RequestContext,
 };
 use toolgate::{
-    Answer, Boxed, Call, Code, Context, Endpoint, Failure, InputRound, Listing, Outcome, Reply,
-    Request, RpcError, ToolId, ToolList, ToolResult,
+    Answer, Boxed, Call, Code, Context, Endpoint, Failure, InputRound, Listing, Outcome, Peer,
+    Reply, Request, RpcError, ToolId, ToolList, ToolResult,
     admission::{CallRequest, Edits, Resolution},
 };
-use toolgate_wire::{Json, mcp::method};
+use toolgate_wire::{
+    Json,
+    mcp::{member, method},
+};
 
 use crate::{
     Governed,
     connection::{ChainState, remove_control},
-    failure_slot::FailureSlot,
+    handler_slot::{HandlerSlot, QueuedCall},
     nested_call::NestedCall,
     original_answer::{OriginalAnswer, is_same_text},
     panics::{PanicError, catch_panic},
+    peer::RequestPeer,
     trace_context,
     wire::{JsonResult, layer_error, to_error, to_rpc, wrong_request},
 };
@@ -30,9 +36,19 @@ const ARGUMENT_MISMATCH: &str = "failed to deserialize parameters:";
 impl<H: ServerHandler> Governed<H> {
     pub(crate) async fn govern_call(
         &self,
+        params: CallToolRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        let (outcome, end) = self.run_call(params, context).await?;
+        end.reply(outcome)
+    }
+
+    /// Runs a call through the chain. The end of the chain has the handler's original answer.
+    async fn run_call(
+        &self,
         mut params: CallToolRequestParams,
         mut context: RequestContext<RoleServer>,
-    ) -> Result<CallToolResponse, ErrorData> {
+    ) -> Result<(Outcome, CallEndpoint<'_, H>), ErrorData> {
         let active = self.connection.active();
         let entered = self.connection.enter(&active, &context);
         let cx = self.admit(&active, &mut context);
@@ -64,18 +80,17 @@ impl<H: ServerHandler> Governed<H> {
         if *tool.name() != *params.name {
             params.name = tool.name().to_owned().into();
         }
-        let original = OriginalAnswer::new();
         let end = CallEndpoint {
             governed: self,
-            active: &active,
+            active: Arc::clone(&active),
             params,
-            context,
+            peer: RequestPeer(context),
             tool,
             arguments,
-            original,
+            original: OriginalAnswer::new(),
         };
         match catch_panic(admitted.run(&active.chain.chain, &end)).await {
-            Ok(outcome) => end.reply(outcome),
+            Ok(outcome) => Ok((outcome, end)),
             Err(PanicError) => Err(layer_error("a layer of the chain panicked")),
         }
     }
@@ -84,9 +99,9 @@ impl<H: ServerHandler> Governed<H> {
 /// The end of the chain for a call: the handler.
 struct CallEndpoint<'a, H> {
     governed: &'a Governed<H>,
-    active: &'a ChainState,
+    active: Arc<ChainState>,
     params: CallToolRequestParams,
-    context: RequestContext<RoleServer>,
+    peer: RequestPeer,
     tool: ToolId,
     arguments: Option<Json>,
     original: OriginalAnswer<CallToolResponse>,
@@ -123,7 +138,7 @@ impl<H: ServerHandler> CallEndpoint<'_, H> {
             Ok(params) => params,
             Err(failure) => return failure.into(),
         };
-        let mut context = self.context.clone();
+        let mut context = self.peer.0.clone();
         context.ct = cx.cancel().child_token();
         trace_context::pass_on(cx, &mut context.meta);
         if let Some(meta) = &mut params.meta {
@@ -131,24 +146,49 @@ impl<H: ServerHandler> CallEndpoint<'_, H> {
         }
         // If a layer drops this future, the guard cancels the token, and with it the work that the tool has started.
         let guard = context.ct.clone().drop_guard();
-        let raised = FailureSlot::default();
-        context.extensions.insert(raised.clone());
+        let slot = HandlerSlot::default();
+        context.extensions.insert(slot.clone());
         NestedCall::mark(cx, &mut context);
         // For tools that keep records of their own.
         context.extensions.insert(cx.call_id());
-        let answer =
-            catch_panic(async { self.governed.handler.call_tool(params, context).await }).await;
+        let handler = async { self.governed.handler.call_tool(params, context).await };
+        let nested = |queued: QueuedCall| -> Boxed<'_, ()> {
+            Box::pin(async move {
+                let outcome = self.run_nested(cx, &queued.tool, queued.arguments).await;
+                let _ = queued.answer.send(outcome);
+            })
+        };
+        let answer = slot.drive(catch_panic(handler), nested).await;
         guard.disarm();
         let Ok(answer) = answer else {
             let name = call.id().name();
             return Failure::internal(format!("Tool '{name}' panicked")).into();
         };
-        match (raised.take(), &answer) {
+        match (slot.take(), &answer) {
             (Some(failure), Err(_)) => {
                 let outcome = Outcome::failed(failure);
                 if cx.cancel().is_cancelled() { cancelled_outcome(&outcome) } else { outcome }
             }
             _ => self.outcome(cx, call, answer).await,
+        }
+    }
+
+    /// Runs another tool through the whole chain, as part of this call.
+    async fn run_nested(&self, cx: &Context, tool: &str, arguments: Option<Json>) -> Outcome {
+        let Ok(arguments) = arguments.map(|arguments| arguments.decode()).transpose() else {
+            let text = format!("`{tool}`: the arguments are not an object");
+            return Failure::new(Code::InvalidArguments, text).into();
+        };
+        let mut context = self.peer.0.clone();
+        context.ct = cx.cancel().child_token();
+        // The client follows the progress of its own call.
+        context.meta.remove(member::PROGRESS_TOKEN);
+        NestedCall::mark(cx, &mut context);
+        let mut params = CallToolRequestParams::new(tool.to_owned());
+        params.arguments = arguments;
+        match self.governed.run_call(params, context).await {
+            Ok((outcome, _)) => outcome,
+            Err(error) => Failure::rejected(to_rpc(&error)).into(),
         }
     }
 
@@ -179,7 +219,7 @@ impl<H: ServerHandler> CallEndpoint<'_, H> {
         let suspect = [ErrorCode::INVALID_PARAMS, ErrorCode::METHOD_NOT_FOUND]
             .iter()
             .any(|code| i64::from(code.0) == rpc.code);
-        if suspect && self.governed.is_unknown(self.active, name, &self.context).await {
+        if suspect && self.governed.is_unknown(&self.active, name, &self.peer.0).await {
             return Failure::new(Code::UnknownTool, rpc.message.clone())
                 .suggest("Call tools/list for available tools.")
                 .with_rpc(rpc);
@@ -267,5 +307,18 @@ impl<H: ServerHandler> Endpoint for CallEndpoint<'_, H> {
         Box::pin(async move {
             crate::wire::error_answer(&wrong_request(method::TOOLS_CALL, &request.method))
         })
+    }
+
+    fn peer(&self) -> Option<&dyn Peer> {
+        Some(&self.peer)
+    }
+
+    fn nested<'a>(
+        &'a self,
+        cx: &'a Context,
+        tool: &'a str,
+        arguments: Option<Json>,
+    ) -> Boxed<'a, Outcome> {
+        Box::pin(self.run_nested(cx, tool, arguments))
     }
 }

@@ -54,9 +54,7 @@ impl ChainAccess {
     #[must_use]
     pub fn allows(&self, tool: Arc<Tool>, arguments: Option<Json>) -> bool {
         let cx = Context::new(Arc::clone(&self.connection.session));
-        let verdicts =
-            self.connection.active().chain.chain.explain(&cx, &Call::new(tool, arguments));
-        verdicts.iter().all(|(_, verdict)| verdict.as_ref().is_none_or(|verdict| verdict.allowed))
+        self.connection.active().chain.chain.allows(&cx, &Call::new(tool, arguments))
     }
 }
 

@@ -118,6 +118,11 @@ impl Connection {
             cx = cx.with_ingress(trace_context::ingress(context));
         }
         let control = take_control(&mut context.meta);
+        if let Some(within) = &within {
+            cx = within.inherit(cx);
+        } else if chain.reads_meta() && !context.meta.is_empty() {
+            cx = cx.with_meta(Json::serialize(&context.meta).ok());
+        }
         if control.is_none() && within.is_none() {
             return cx;
         }

@@ -36,16 +36,19 @@ impl fmt::Debug for ElicitationClient {
 
 impl Elicit for ElicitationClient {
     fn elicit(&self, params: Json) -> Boxed<'_, Result<Json, ElicitError>> {
-        Box::pin(async move {
-            let params = params.decode().map_err(|_| ElicitError::Unsupported)?;
-            let request = ServerRequest::ElicitRequest(ElicitRequest::new(params));
-            match self.0.send_request(request).await {
-                Ok(ClientResult::ElicitResult(answer)) => {
-                    Json::serialize(&answer).map_err(|_| ElicitError::Unsupported)
-                }
-                Ok(_) | Err(ServiceError::McpError(_)) => Err(ElicitError::Unsupported),
-                Err(_) => Err(ElicitError::Disconnected),
-            }
-        })
+        Box::pin(async move { elicit(&self.0, &params).await })
+    }
+}
+
+/// Sends `elicitation/create` and waits for the result.
+pub(crate) async fn elicit(peer: &Peer<RoleServer>, params: &Json) -> Result<Json, ElicitError> {
+    let params = params.decode().map_err(|_| ElicitError::Unsupported)?;
+    let request = ServerRequest::ElicitRequest(ElicitRequest::new(params));
+    match peer.send_request(request).await {
+        Ok(ClientResult::ElicitResult(answer)) => {
+            Json::serialize(&answer).map_err(|_| ElicitError::Unsupported)
+        }
+        Ok(_) | Err(ServiceError::McpError(_)) => Err(ElicitError::Unsupported),
+        Err(_) => Err(ElicitError::Disconnected),
     }
 }

@@ -1,10 +1,13 @@
 //! The adapter: a handler with a chain around it.
 
-use std::{fmt, sync::Arc};
+use std::{fmt, sync::Arc, time::Duration};
 
 use rmcp::{RoleServer, service::RequestContext};
 use toolgate::{
-    CallId, Chain, Context, Principal, Session, TierRules, middleware::overrides::CurrentOverrides,
+    CallId, Chain, Context, Principal, Session, TierRules,
+    middleware::overrides::CurrentOverrides,
+    settings::Settings,
+    stack::{self, Stack, StackError},
 };
 
 use crate::{
@@ -13,6 +16,8 @@ use crate::{
 };
 
 type PrincipalOf = Box<dyn Fn(&RequestContext<RoleServer>) -> Principal + Send + Sync>;
+
+type PrepareContext = Box<dyn Fn(&RequestContext<RoleServer>, &mut Context) + Send + Sync>;
 
 /// A [`ServerHandler`](rmcp::ServerHandler) with a [`Chain`] around it, itself a `ServerHandler`.
 ///
@@ -38,9 +43,77 @@ pub struct Governed<H> {
     pub(crate) handler: H,
     pub(crate) connection: Connection,
     principal_of: Option<PrincipalOf>,
+    prepare: Option<PrepareContext>,
+    /// Of a chain that belongs to this server alone.
+    own_stack: Option<Box<ClosingStack>>,
+}
+
+/// How long the end of a server waits for the last records of its audit.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// Closes the audit of a stack when the server that owns it is dropped.
+struct ClosingStack(Stack);
+
+impl Drop for ClosingStack {
+    fn drop(&mut self) {
+        self.0.close(CLOSE_TIMEOUT);
+    }
 }
 
 impl<H> Governed<H> {
+    /// Puts the chain that settings describe around `handler`: with the tiers, the names and the limit of requests of
+    /// the settings. The audit is closed, with its last records written, when this value is dropped. For several
+    /// connections, or with layers of your own, build one stack and use [`from_stack`](Self::from_stack).
+    ///
+    /// ```
+    /// use rmcp::ServerHandler;
+    /// use toolgate::{Tier, settings::Settings};
+    /// use toolgate_rmcp::Governed;
+    ///
+    /// # struct Files;
+    /// # impl ServerHandler for Files {}
+    /// let settings = Settings { safety: Some(Tier::Readonly), ..Settings::default() };
+    /// let server = Governed::from_settings(Files, &settings)?;
+    /// // server.serve(rmcp::transport::stdio()).await
+    /// # let _ = server;
+    /// # Ok::<(), toolgate::stack::StackError>(())
+    /// ```
+    pub fn from_settings(handler: H, settings: &Settings) -> Result<Self, StackError> {
+        let stack = stack::build(settings)?;
+        let mut governed = Self::from_stack(handler, settings, &stack);
+        governed.own_stack = Some(Box::new(ClosingStack(stack)));
+        Ok(governed)
+    }
+
+    /// Puts the chain of a stack around `handler`. `settings` are those that the stack was built from. The program
+    /// closes the stack at its end ([`Stack::close`]).
+    ///
+    /// ```
+    /// use rmcp::ServerHandler;
+    /// use toolgate::{from_fn, settings::Settings, stack::{self, Parts}};
+    /// use toolgate_rmcp::Governed;
+    ///
+    /// # #[derive(Clone)]
+    /// # struct Files;
+    /// # impl ServerHandler for Files {}
+    /// let settings = Settings::default();
+    /// let own = from_fn("own", async |cx, call, next| next.call(cx, call).await);
+    /// let stack = stack::builder(&settings, Parts::default())?.before("timeout", own).build()?;
+    /// let for_each_connection = || Governed::from_stack(Files, &settings, &stack);
+    /// # let _ = for_each_connection();
+    /// # Ok::<(), stack::StackError>(())
+    /// ```
+    pub fn from_stack(handler: H, settings: &Settings, stack: &Stack) -> Self {
+        let governed = Self::new(handler, stack.chain.clone());
+        governed.govern_by(ActiveChain {
+            chain: stack.chain.clone(),
+            names: Some(stack.overrides.clone()),
+            rules: settings.tier_rules(),
+            in_flight: settings.limits.in_flight,
+        });
+        governed
+    }
+
     /// Puts `chain` around `handler`: as server `main` in namespace `default`, for the user that runs this process,
     /// with the tools' own annotations trusted.
     pub fn new(handler: H, chain: Chain) -> Self {
@@ -51,7 +124,8 @@ impl<H> Governed<H> {
         };
         let active =
             ActiveChain { chain, names: None, rules: TierRules::default(), in_flight: usize::MAX };
-        Self { handler, connection: Connection::new(session, active), principal_of: None }
+        let connection = Connection::new(session, active);
+        Self { handler, connection, principal_of: None, prepare: None, own_stack: None }
     }
 
     /// The server part of each tool's identity, as selectors and records name it.
@@ -91,6 +165,36 @@ impl<H> Governed<H> {
         of: impl Fn(&RequestContext<RoleServer>) -> Principal + Send + Sync + 'static,
     ) -> Self {
         self.principal_of = Some(Box::new(of));
+        self
+    }
+
+    /// Prepares the context of each request: with the claims of a verified token, or with values of your own in its
+    /// extensions. [`get_tool`](rmcp::ServerHandler::get_tool) has no request, so that its context is not prepared.
+    ///
+    /// ```
+    /// # use rmcp::ServerHandler;
+    /// # use toolgate::Chain;
+    /// # use toolgate_rmcp::Governed;
+    /// # struct Files;
+    /// # impl ServerHandler for Files {}
+    /// struct Claims(serde_json::Value);
+    ///
+    /// # let chain = Chain::builder().build()?;
+    /// let server = Governed::new(Files, chain).prepare_context(|request, cx| {
+    ///     // An HTTP layer has verified the token and put its claims into the extensions of the request.
+    ///     if let Some(Claims(claims)) = request.extensions.get() {
+    ///         cx.set_claims(claims);
+    ///     }
+    /// });
+    /// # let _ = server;
+    /// # Ok::<(), toolgate::BadChain>(())
+    /// ```
+    #[must_use]
+    pub fn prepare_context(
+        mut self,
+        prepare: impl Fn(&RequestContext<RoleServer>, &mut Context) + Send + Sync + 'static,
+    ) -> Self {
+        self.prepare = Some(Box::new(prepare));
         self
     }
 
@@ -149,14 +253,18 @@ impl<H> Governed<H> {
             Some(of) => self.session_with(of(context)),
             None => Arc::clone(&self.connection.session),
         };
-        self.connection.admit(active, session, context)
+        let mut cx = self.connection.admit(active, session, context);
+        if let Some(prepare) = &self.prepare {
+            prepare(context, &mut cx);
+        }
+        cx
     }
 
     /// Replaces the handler by one that can run requests other than calls through this chain, see [`ChainAccess`].
     pub fn map_handler<N>(self, map: impl FnOnce(H, ChainAccess) -> N) -> Governed<N> {
-        let Self { handler, connection, principal_of } = self;
+        let Self { handler, connection, principal_of, prepare, own_stack } = self;
         let handler = map(handler, ChainAccess::new(connection.clone()));
-        Governed { handler, connection, principal_of }
+        Governed { handler, connection, principal_of, prepare, own_stack }
     }
 
     /// The context without a request, for an anonymous principal if the principal depends on the request.

@@ -17,12 +17,24 @@ use rmcp::{
     },
     service::{NotificationContext, RequestContext, SubscriptionContext},
 };
-use toolgate_wire::mcp::method;
+use serde::Serialize;
+use toolgate_wire::{Json, mcp::method};
 
 use crate::Governed;
 
 type RequestCx = RequestContext<RoleServer>;
 type NotificationCx = NotificationContext<RoleServer>;
+
+impl<H> Governed<H> {
+    /// Shows a notification to the layers that look at these.
+    fn see(&self, method: &str, params: Option<&impl Serialize>) {
+        let active = self.connection.active();
+        if active.chain.chain.sees_notifications() {
+            let params = params.and_then(|params| Json::serialize(params).ok());
+            active.chain.chain.notified(&self.anonymous_context(), method, params.as_ref());
+        }
+    }
+}
 
 impl<H: ServerHandler> ServerHandler for Governed<H> {
     async fn call_tool(
@@ -205,25 +217,29 @@ impl<H: ServerHandler> ServerHandler for Governed<H> {
         self.handler.listen(context).await
     }
 
-    // Notifications have no response that a layer could change.
+    // Notifications have no response that a layer could change. Layers only see them.
 
     async fn on_cancelled(
         &self,
         notification: CancelledNotificationParam,
         context: NotificationCx,
     ) {
+        self.see(method::NOTIFICATIONS_CANCELLED, Some(&notification));
         self.handler.on_cancelled(notification, context).await;
     }
 
     async fn on_progress(&self, notification: ProgressNotificationParam, context: NotificationCx) {
+        self.see(method::NOTIFICATIONS_PROGRESS, Some(&notification));
         self.handler.on_progress(notification, context).await;
     }
 
     async fn on_initialized(&self, context: NotificationCx) {
+        self.see(method::NOTIFICATIONS_INITIALIZED, None::<&()>);
         self.handler.on_initialized(context).await;
     }
 
     async fn on_roots_list_changed(&self, context: NotificationCx) {
+        self.see(method::NOTIFICATIONS_ROOTS_LIST_CHANGED, None::<&()>);
         self.handler.on_roots_list_changed(context).await;
     }
 
@@ -232,6 +248,7 @@ impl<H: ServerHandler> ServerHandler for Governed<H> {
         notification: CustomNotification,
         context: NotificationCx,
     ) {
+        self.see(&notification.method, notification.params.as_ref());
         self.handler.on_custom_notification(notification, context).await;
     }
 

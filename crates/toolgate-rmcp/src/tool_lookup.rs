@@ -113,6 +113,12 @@ impl<H: ServerHandler> Governed<H> {
         };
         match self.every_page(context).await {
             Ok(tools) => {
+                if let Some(names) = &active.chain.names {
+                    let listed = tools.iter().map(|published| self.id(&published.name));
+                    for collision in names.learn(&listed.collect::<Vec<_>>()) {
+                        tracing::error!("{collision}");
+                    }
+                }
                 let known = tools.into_iter().map(|published| {
                     let tool = self.tool_of(active, &published);
                     (published.name.to_string(), KnownTool::new(published, tool))

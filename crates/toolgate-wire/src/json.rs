@@ -1,5 +1,6 @@
 //! A valid JSON value, kept as its original text.
 
+mod convert;
 mod object;
 
 use std::borrow::Cow;

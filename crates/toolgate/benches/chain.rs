@@ -16,8 +16,9 @@ use std::{
 
 use divan::{AllocProfiler, Bencher};
 use toolgate::{
-    Answer, Boxed, Call, Chain, Context, Endpoint, Failure, Listing, Middleware, Next, Outcome,
-    Principal, Request, Session, Tier, TierRules, Tool, ToolId, ToolList, ToolResult,
+    Answer, Boxed, Call, Chain, Context, DynMiddleware, Endpoint, Failure, Listing, Middleware,
+    Next, Outcome, Principal, Request, Session, Tier, TierRules, Tool, ToolId, ToolList,
+    ToolResult, from_fn, from_fn_with, gate,
     middleware::{
         audit::{Audit, AuditConfig, AuditSink, RedactConfig, Redactor, Target},
         error_results::ErrorResults,
@@ -123,10 +124,53 @@ fn alone(bencher: Bencher<'_, '_>, layer: impl Middleware) {
 /// The chain itself: so many layers that do nothing.
 #[divan::bench(args = [0, 1, 10])]
 fn noop_layers(bencher: Bencher<'_, '_>, count: usize) {
-    const NAMES: [&str; 10] = ["0", "1", "2", "3", "4", "5", "6", "7", "8", "9"];
     let names = NAMES.iter().take(count);
     let chain = names.fold(Chain::builder(), |builder, name| builder.layer(Noop(name)));
     measure(bencher, &chain.build().unwrap(), &Echo::of(16));
+}
+
+const NAMES: [&str; 10] = ["0", "1", "2", "3", "4", "5", "6", "7", "8", "9"];
+
+/// The same layers from functions.
+#[divan::bench(args = [1, 10])]
+fn from_fn_layers(bencher: Bencher<'_, '_>, count: usize) {
+    let layer =
+        |name: &&'static str| from_fn(name, async |cx, call, next| next.call(cx, call).await);
+    let chain = Chain::builder().layers(NAMES.iter().take(count).map(layer)).build();
+    measure(bencher, &chain.unwrap(), &Echo::of(16));
+}
+
+/// The same layers from functions with a state.
+#[divan::bench(args = [1, 10])]
+fn from_fn_with_layers(bencher: Bencher<'_, '_>, count: usize) {
+    let layer = |name: &&'static str| {
+        from_fn_with(name, 1_u64, async |_state: &u64, cx, call, next| next.call(cx, call).await)
+    };
+    let chain = Chain::builder().layers(NAMES.iter().take(count).map(layer)).build();
+    measure(bencher, &chain.unwrap(), &Echo::of(16));
+}
+
+/// The same layers as objects.
+#[divan::bench(args = [1, 10])]
+fn boxed_layers(bencher: Bencher<'_, '_>, count: usize) {
+    let layer = |name: &&'static str| -> Box<dyn DynMiddleware> { Box::new(Noop(name)) };
+    let chain = Chain::builder().layers(NAMES.iter().take(count).map(layer)).build();
+    measure(bencher, &chain.unwrap(), &Echo::of(16));
+}
+
+/// The same layers under other names, for all tools.
+#[divan::bench(args = [1, 10])]
+fn named_layers(bencher: Bencher<'_, '_>, count: usize) {
+    let all = || "*/*".parse().unwrap();
+    let layer = |name: &&'static str| Noop("noop").only(all()).named(name);
+    let chain = Chain::builder().layers(NAMES.iter().take(count).map(layer)).build();
+    measure(bencher, &chain.unwrap(), &Echo::of(16));
+}
+
+/// A gate that allows everything.
+#[divan::bench]
+fn layer_gate(bencher: Bencher<'_, '_>) {
+    alone(bencher, gate("gate", |_, _| Ok(())));
 }
 
 /// What the door does before each call.

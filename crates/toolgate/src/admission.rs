@@ -156,8 +156,11 @@ pub fn narrow(
     meant: impl Fn(&str) -> Option<ToolId>,
 ) -> (Context, Edits) {
     match meta.and_then(Control::extract) {
-        None => (cx, Edits::default()),
-        Some((control, rest)) => (narrowing.apply(cx, control, meant), Edits::of_meta(rest)),
+        None => (cx.with_meta(meta.cloned()), Edits::default()),
+        Some((control, rest)) => {
+            let cx = narrowing.apply(cx, control, meant).with_meta(rest.clone());
+            (cx, Edits::of_meta(rest))
+        }
     }
 }
 

@@ -2,9 +2,13 @@
 
 use std::sync::Arc;
 
-use toolgate_wire::{Json, Object};
+use toolgate_wire::{Json, Kind, Object};
 
-use crate::{identity::ToolId, selector::Selector, tier::Tier, tool::Tool};
+use serde::{Serialize, de::DeserializeOwned};
+
+use crate::{failure::Failure, identity::ToolId, selector::Selector, tier::Tier, tool::Tool};
+
+mod arguments;
 
 /// One `tools/call` on its way to its tool.
 ///
@@ -64,6 +68,72 @@ impl Call {
             self.sent = before;
         }
         self.changed = true;
+    }
+
+    /// The arguments as a type of yours. Missing arguments count as an empty object. Arguments that do not fit are a
+    /// failure with the code `INVALID_ARGUMENTS`, whose message names the argument and never its value.
+    ///
+    /// ```
+    /// use serde::Deserialize;
+    /// use toolgate::from_fn;
+    ///
+    /// #[derive(Deserialize)]
+    /// struct Read {
+    ///     path: String,
+    /// }
+    ///
+    /// let layer = from_fn("paths", async |cx, call, next| {
+    ///     let read: Read = call.args()?;
+    ///     if !read.path.starts_with("/allowed/") {
+    ///         return Err(toolgate::Failure::refused("the path is not allowed"));
+    ///     }
+    ///     Ok(next.call(cx, call).await)
+    /// });
+    /// # let _ = layer;
+    /// ```
+    pub fn args<T: DeserializeOwned>(&self) -> Result<T, Failure> {
+        arguments::read(self.arguments.as_ref())
+    }
+
+    /// Replaces the arguments by a value of a type of yours, which must serialize to an object.
+    ///
+    /// ```
+    /// use toolgate::{Call, Context, transform_request};
+    ///
+    /// let layer = transform_request("fixed", |mut call: Call, _: &mut Context| {
+    ///     call.set_args(&serde_json::json!({"unit": "celsius"}))?;
+    ///     Ok(call)
+    /// });
+    /// # let _ = layer;
+    /// ```
+    pub fn set_args<T: Serialize + ?Sized>(&mut self, arguments: &T) -> Result<(), Failure> {
+        let arguments = Json::serialize(arguments)?;
+        if arguments.kind() != Kind::Object {
+            return Err(Failure::internal("a layer set arguments that are not an object"));
+        }
+        self.set_arguments(arguments);
+        Ok(())
+    }
+
+    /// Sets one argument. Fails if the arguments are not an object.
+    ///
+    /// ```
+    /// use toolgate::{Call, Context, transform_request};
+    ///
+    /// let layer = transform_request("units", |mut call: Call, _: &mut Context| {
+    ///     call.insert_arg("unit", "celsius")?;
+    ///     Ok(call)
+    /// });
+    /// # let _ = layer;
+    /// ```
+    pub fn insert_arg(&mut self, name: &str, value: impl Into<Json>) -> Result<(), Failure> {
+        let mut arguments = match &self.arguments {
+            None => Object::new(),
+            Some(arguments) => arguments.object().ok_or_else(arguments::no_object)?,
+        };
+        arguments.set(name, value);
+        self.set_arguments(arguments.finish());
+        Ok(())
     }
 
     /// Replaces the arguments after members for toolgate were removed. Records do not show the removed members.
@@ -194,5 +264,26 @@ impl Answer {
     pub fn set_error(&mut self, error: Json) {
         self.body = Err(error);
         self.origin = None;
+    }
+}
+
+/// The answer to a request that is refused.
+impl From<Failure> for Answer {
+    fn from(failure: Failure) -> Self {
+        Self { body: Err(failure.to_rpc().to_json()), origin: None }
+    }
+}
+
+/// The answer with this result.
+impl From<Json> for Answer {
+    fn from(result: Json) -> Self {
+        Self { body: Ok(result), origin: None }
+    }
+}
+
+/// `?` in a layer: the failure is the answer.
+impl From<Result<Self, Failure>> for Answer {
+    fn from(handled: Result<Self, Failure>) -> Self {
+        handled.unwrap_or_else(Self::from)
     }
 }

@@ -1,5 +1,6 @@
 //! The chain: an ordered list of layers, checked when it is built, the same for every transport.
 
+mod rules;
 mod task_results;
 
 use std::{fmt, sync::Arc};
@@ -11,11 +12,15 @@ use crate::{
     call::{Answer, Call, Listing, Request, ToolList},
     context::Context,
     failure::{Executed, Failure},
-    layer::{Endpoint, Explained, Info, Layer, Middleware, Next, Notice, Order},
+    layer::{DynMiddleware, Endpoint, Explained, Hooks, Info, Middleware, Next, Notice},
+    layers,
     outcome::Outcome,
     registry::Code,
     task::{self, Tasks},
 };
+
+pub(crate) use rules::meant_by;
+pub use rules::{BadChain, ChainMistake};
 
 /// An immutable chain of middleware. Cheap to clone.
 #[derive(Clone)]
@@ -24,53 +29,48 @@ pub struct Chain(Arc<Layers>);
 #[expect(clippy::struct_excessive_bools, reason = "each is a separate fact")]
 struct Layers {
     infos: Vec<Info>,
-    calls: Vec<Arc<dyn Layer>>,
-    lists: Vec<Arc<dyn Layer>>,
-    requests: Vec<Arc<dyn Layer>>,
-    results: Vec<Arc<dyn Layer>>,
-    notices: Vec<Arc<dyn Layer>>,
+    calls: Vec<Arc<dyn DynMiddleware>>,
+    lists: Vec<Arc<dyn DynMiddleware>>,
+    requests: Vec<Arc<dyn DynMiddleware>>,
+    results: Vec<Arc<dyn DynMiddleware>>,
+    notices: Vec<Arc<dyn DynMiddleware>>,
+    notifications: Vec<Arc<dyn DynMiddleware>>,
     tasks: Tasks,
     needs_tools: bool,
     asks: bool,
     checks_rounds: bool,
     follows_traces: bool,
-}
-
-/// Why a chain cannot be built.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum BadChain {
-    /// Two layers are in the wrong order.
-    #[error(
-        "`{outer}` must stand outside `{inner}`: {why}; move `{outer}` before `{inner}` in the chain"
-    )]
-    WrongOrder {
-        /// The layer that must be nearer to the client.
-        outer: &'static str,
-        /// The layer that must be nearer to the tool.
-        inner: &'static str,
-        /// The reason.
-        why: &'static str,
-    },
-    /// The chain contains a layer twice.
-    #[error("`{0}` stands in the chain twice: each layer acts once; remove one of them")]
-    Twice(&'static str),
+    reads_meta: bool,
 }
 
 /// Collects layers, outermost first.
 #[derive(Default)]
 #[must_use = "call `build` to get the chain"]
-pub struct Builder(Vec<Arc<dyn Layer>>, Tasks);
+pub struct Builder(Vec<Arc<dyn DynMiddleware>>, Tasks);
 
 impl Builder {
-    /// Adds a layer inside of those added before.
-    pub fn layer(self, middleware: impl Middleware) -> Self {
-        self.built(Arc::new(middleware))
+    /// Adds a layer inside of those added before. `None` adds nothing.
+    pub fn layer(mut self, middleware: impl Middleware) -> Self {
+        let layer = middleware.into_object();
+        if (*layer).as_info().hooks != Hooks::NONE {
+            self.0.push(layer);
+        }
+        self
     }
 
-    pub(crate) fn built(mut self, layer: Arc<dyn Layer>) -> Self {
-        self.0.push(layer);
-        self
+    /// Adds layers, each inside of those before it.
+    ///
+    /// ```
+    /// use toolgate::{Chain, from_fn};
+    ///
+    /// let layers = ["outer", "inner"];
+    /// let layers = layers.map(|name| from_fn(name, async |cx, call, next| next.call(cx, call).await));
+    /// let chain = Chain::builder().layers(layers).build()?;
+    /// assert_eq!(chain.to_string(), " client\n  1  outer\n  2  inner\n tool");
+    /// # Ok::<(), toolgate::BadChain>(())
+    /// ```
+    pub fn layers<M: Middleware>(self, layers: impl IntoIterator<Item = M>) -> Self {
+        layers.into_iter().fold(self, Self::layer)
     }
 
     /// Takes over the tasks of an earlier chain, so that the settings of their tools apply to their results.
@@ -79,10 +79,10 @@ impl Builder {
         self
     }
 
-    /// Checks the order rules of every layer and finishes the chain.
+    /// Checks the order rules of every layer and finishes the chain. The error has all mistakes.
     pub fn build(self) -> Result<Chain, BadChain> {
-        let infos: Vec<Info> = self.0.iter().map(|layer| layer.as_info()).collect();
-        check(&infos)?;
+        let infos: Vec<Info> = self.0.iter().map(|layer| (**layer).as_info()).collect();
+        rules::check(&infos)?;
         let taking_part = |wanted: fn(&Info) -> bool| {
             let both = self.0.iter().zip(&infos);
             both.filter(|(_, info)| wanted(info)).map(|(layer, _)| Arc::clone(layer)).collect()
@@ -93,11 +93,13 @@ impl Builder {
             requests: taking_part(|info| info.hooks.request),
             results: taking_part(|info| info.hooks.result),
             notices: taking_part(|info| info.hooks.notice),
+            notifications: taking_part(|info| info.hooks.notification),
             tasks: self.1,
             needs_tools: infos.iter().any(|info| info.needs_tools),
             asks: infos.iter().any(|info| info.asks),
             checks_rounds: infos.iter().any(|info| info.checks_rounds),
             follows_traces: infos.iter().any(|info| info.follows_traces),
+            reads_meta: infos.iter().any(|info| !layers::is_built_in(info.kind)),
             infos,
         })))
     }
@@ -105,31 +107,8 @@ impl Builder {
 
 impl fmt::Debug for Builder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_list().entries(self.0.iter().map(|layer| layer.as_info())).finish()
+        f.debug_list().entries(self.0.iter().map(|layer| (**layer).as_info())).finish()
     }
-}
-
-fn check(infos: &[Info]) -> Result<(), BadChain> {
-    let place = |name: &str| infos.iter().position(|info| info.name == name);
-    for (at, info) in infos.iter().enumerate() {
-        if place(info.name) != Some(at) {
-            return Err(BadChain::Twice(info.name));
-        }
-        for rule in info.order {
-            let (other, why, outside) = match *rule {
-                Order::Outside(other, why) => (other, why, true),
-                Order::Inside(other, why) => (other, why, false),
-            };
-            let Some(other_at) = place(other) else {
-                continue;
-            };
-            if (at < other_at) != outside {
-                let (outer, inner) = if outside { (info.name, other) } else { (other, info.name) };
-                return Err(BadChain::WrongOrder { outer, inner, why });
-            }
-        }
-    }
-    Ok(())
 }
 
 impl Chain {
@@ -186,7 +165,7 @@ impl Chain {
     pub(crate) async fn result(&self, cx: &mut Context, call: &Call, outcome: Outcome) -> Outcome {
         let mut outcome = outcome;
         for layer in self.0.results.iter().rev() {
-            outcome = layer.result(cx, call, outcome).await;
+            outcome = (**layer).handle_result(cx, call, outcome).await;
         }
         outcome
     }
@@ -199,13 +178,32 @@ impl Chain {
         };
         let mut changed = None;
         for layer in self.0.notices.iter().rev() {
-            match layer.notice(method, changed.as_ref().unwrap_or(params)) {
+            match (**layer).see_notice(method, changed.as_ref().unwrap_or(params)) {
                 Notice::AsItCame => {}
                 Notice::Changed(params) => changed = Some(params),
                 withheld @ Notice::Withheld(_) => return withheld,
             }
         }
         changed.map_or(Notice::AsItCame, Notice::Changed)
+    }
+
+    /// Shows a notification of the client to the layers that look at these.
+    pub fn notified(&self, cx: &Context, method: &str, params: Option<&Json>) {
+        for layer in &self.0.notifications {
+            (**layer).see_notification(cx, method, params);
+        }
+    }
+
+    /// Whether any layer looks at notifications of clients.
+    #[must_use]
+    pub fn sees_notifications(&self) -> bool {
+        !self.0.notifications.is_empty()
+    }
+
+    /// Whether any layer may read the `_meta` of a request. The layers of toolgate do not.
+    #[must_use]
+    pub fn reads_meta(&self) -> bool {
+        self.0.reads_meta
     }
 
     /// The tasks of which the tool is known.
@@ -219,7 +217,29 @@ impl Chain {
     #[must_use]
     pub fn explain(&self, cx: &Context, call: &Call) -> Vec<(&'static str, Option<Explained>)> {
         let calls = self.0.calls.iter();
-        calls.map(|layer| (layer.as_info().name, layer.explain(cx, call))).collect()
+        calls.map(|layer| ((**layer).as_info().name, (**layer).explain_call(cx, call))).collect()
+    }
+
+    /// Whether every layer promises that the call passes, as far as that is known before it is made. Nothing is recorded
+    /// or counted. A layer that decides only when it is called promises nothing.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// use toolgate::{Call, Chain, Context, Failure, Principal, Session, TierRules, Tool, ToolId, gate};
+    ///
+    /// let closed = gate("closed", |_cx, _access| Err(Failure::refused("closed")));
+    /// let chain = Chain::builder().layer(closed).build()?;
+    /// # let session = Session { id: "s".into(), namespace: "default".into(), principal: Principal::Anonymous };
+    /// let cx = Context::new(Arc::new(session));
+    /// let tool = Tool::unlisted(ToolId::new("main", "echo"), &TierRules::default());
+    /// assert!(!chain.allows(&cx, &Call::new(Arc::new(tool), None)));
+    /// # Ok::<(), toolgate::BadChain>(())
+    /// ```
+    #[must_use]
+    pub fn allows(&self, cx: &Context, call: &Call) -> bool {
+        let mut decisions =
+            self.0.calls.iter().filter_map(|layer| (**layer).explain_call(cx, call));
+        decisions.all(|decision| decision.allowed)
     }
 
     /// Whether any layer looks at listings. If none does, listings may bypass the chain.

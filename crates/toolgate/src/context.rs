@@ -10,7 +10,7 @@ use std::{
 };
 
 use tokio_util::sync::CancellationToken;
-use toolgate_wire::Id;
+use toolgate_wire::{Id, Json};
 
 use crate::{
     client_input::{ClientInput, InputRound},
@@ -107,6 +107,9 @@ pub struct Context {
     request_id: Option<Id>,
     call_id: CallId,
     control: Control,
+    meta: Option<Json>,
+    claims: Option<Json>,
+    depth: u8,
     cancel: CancellationToken,
     client_input: ClientInput,
     gateway_input: Option<InputRound>,
@@ -127,6 +130,9 @@ impl Context {
             request_id: None,
             call_id: CallId::next(),
             control: Control::default(),
+            meta: None,
+            claims: None,
+            depth: 0,
             cancel: CancellationToken::new(),
             client_input: ClientInput::Unavailable,
             gateway_input: None,
@@ -156,6 +162,32 @@ impl Context {
     #[must_use]
     pub fn with_control(mut self, control: Control) -> Self {
         self.control = control;
+        self
+    }
+
+    /// Sets the request's `_meta`, without the control data.
+    #[must_use]
+    pub fn with_meta(mut self, meta: Option<Json>) -> Self {
+        self.meta = meta;
+        self
+    }
+
+    /// Sets what the transport knows about the principal, such as the claims of a verified token: an object.
+    #[must_use]
+    pub fn with_claims(mut self, claims: Option<Json>) -> Self {
+        self.claims = claims;
+        self
+    }
+
+    /// Sets what the transport knows about the principal.
+    pub fn set_claims(&mut self, claims: impl Into<Json>) {
+        self.claims = Some(claims.into());
+    }
+
+    /// Sets how many calls this call is nested in.
+    #[must_use]
+    pub fn with_depth(mut self, depth: u8) -> Self {
+        self.depth = depth;
         self
     }
 
@@ -212,6 +244,9 @@ impl Context {
                 confirm: None,
                 ..self.control.clone()
             },
+            meta: self.meta.clone(),
+            claims: self.claims.clone(),
+            depth: self.depth.saturating_add(1),
             cancel: self.cancel.child_token(),
             // The client cannot repeat a nested call, so only a request of toolgate's own can ask it for input.
             client_input: match &self.client_input {
@@ -281,6 +316,59 @@ impl Context {
     #[must_use]
     pub fn control(&self) -> &Control {
         &self.control
+    }
+
+    /// The request's `_meta` without the control data, as the client sent it. The client writes it: it may choose between
+    /// things that the client may have, and never permits anything.
+    #[must_use]
+    pub fn meta(&self) -> Option<&Json> {
+        self.meta.as_ref()
+    }
+
+    /// A member of the request's `_meta`.
+    ///
+    /// ```
+    /// use toolgate::from_fn;
+    ///
+    /// let layer = from_fn("locale", async |cx, mut call, next| {
+    ///     if let Some(locale) = cx.meta_member("example.com/locale") {
+    ///         call.insert_arg("locale", locale)?;
+    ///     }
+    ///     Ok(next.call(cx, call).await)
+    /// });
+    /// # let _ = layer;
+    /// ```
+    #[must_use]
+    pub fn meta_member(&self, key: &str) -> Option<Json> {
+        self.meta.as_ref()?.get(key)
+    }
+
+    /// What the transport knows about the principal, such as the claims of a verified token.
+    #[must_use]
+    pub fn claims(&self) -> Option<&Json> {
+        self.claims.as_ref()
+    }
+
+    /// One claim of the principal, decoded.
+    ///
+    /// ```
+    /// use toolgate::{Failure, gate};
+    ///
+    /// let layer = gate("tenants", |cx, access| match cx.claim::<String>("tenant") {
+    ///     Some(tenant) if access.tool().id().server() == tenant => Ok(()),
+    ///     _ => Err(Failure::refused("the tool belongs to another tenant")),
+    /// });
+    /// # let _ = layer;
+    /// ```
+    #[must_use]
+    pub fn claim<T: serde::de::DeserializeOwned>(&self, name: &str) -> Option<T> {
+        self.claims.as_ref()?.get(name)?.decode().ok()
+    }
+
+    /// How many calls this call is nested in.
+    #[must_use]
+    pub fn depth(&self) -> u8 {
+        self.depth
     }
 
     /// Cancelled when the client cancels the call or disconnects.

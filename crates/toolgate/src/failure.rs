@@ -4,7 +4,10 @@ use std::{borrow::Cow, fmt, time::Duration};
 
 use toolgate_wire::{Json, mcp::code};
 
-use crate::registry::{Code, RetrySafety};
+use crate::{
+    readable::{self, Area},
+    registry::{Code, RetrySafety},
+};
 
 /// Whether the tool ran.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,6 +39,8 @@ pub struct Failure(Box<Inner>);
 #[derive(Clone, Debug)]
 struct Inner {
     code: Code,
+    own_code: Option<&'static str>,
+    own_rpc: Option<i64>,
     error_type: Cow<'static, str>,
     message: String,
     suggestion: Option<String>,
@@ -61,6 +66,30 @@ pub struct RpcError {
 }
 
 impl RpcError {
+    /// Whether the error is one of the protocol's own (`-32042`: open this page first; `-32021`: declare this
+    /// capability). The client acts on the data of such an error; a result would hide the data from the client.
+    pub(crate) fn is_for_the_client(&self) -> bool {
+        code::MCP.contains(&self.code)
+    }
+
+    /// The error with the readable texts replaced for which `replacement` returns another one; `None` if there are none.
+    pub(crate) fn replace_texts(
+        &self,
+        replacement: &mut dyn FnMut(&str) -> Option<String>,
+    ) -> Option<Self> {
+        let message = replacement(&self.message);
+        let data = self.data.as_ref().filter(|_| !self.is_for_the_client());
+        let data = data.and_then(|data| readable::replace(data, Area::Data, replacement));
+        if message.is_none() && data.is_none() {
+            return None;
+        }
+        Some(Self {
+            code: self.code,
+            message: message.unwrap_or_else(|| self.message.clone()),
+            data: data.or_else(|| self.data.clone()),
+        })
+    }
+
     /// The error object as JSON.
     #[must_use]
     pub fn to_json(&self) -> Json {
@@ -86,6 +115,8 @@ impl Failure {
         };
         Self(Box::new(Inner {
             code,
+            own_code: None,
+            own_rpc: None,
             error_type: Cow::Borrowed(type_name(code)),
             message: message.into(),
             suggestion: None,
@@ -106,6 +137,18 @@ impl Failure {
         let mut failure = Self::new(Code::ToolFailed, message);
         failure.0.error_type = error_type.into();
         failure
+    }
+
+    /// A refusal of a layer of your own: the tool did not run.
+    ///
+    /// ```
+    /// use toolgate::{Code, Executed, Failure};
+    ///
+    /// let failure = Failure::refused("the quota is used up").suggest("Call again tomorrow.");
+    /// assert_eq!((failure.code(), failure.executed()), (Code::Refused, Executed::No));
+    /// ```
+    pub fn refused(message: impl Into<String>) -> Self {
+        Self::new(Code::Refused, message)
     }
 
     /// A bug in toolgate or in a custom middleware.
@@ -146,6 +189,36 @@ impl Failure {
     #[must_use]
     pub fn suggest(mut self, suggestion: impl Into<String>) -> Self {
         self.0.suggestion = Some(suggestion.into());
+        self
+    }
+
+    /// Sets a code of your own, such as `QUOTA_GONE`, which clients and records read instead of the name of the code. The
+    /// code still decides about class, retry and delivery, and names the failure in metrics. The name of a code of
+    /// toolgate changes nothing.
+    ///
+    /// ```
+    /// use toolgate::Failure;
+    ///
+    /// let failure = Failure::refused("the quota is used up").with_own_code("QUOTA_GONE");
+    /// assert_eq!(failure.code_name(), "QUOTA_GONE");
+    /// ```
+    #[must_use]
+    pub fn with_own_code(mut self, name: &'static str) -> Self {
+        self.0.own_code = Code::by_name(name).is_none().then_some(name);
+        self
+    }
+
+    /// Sets the code of the JSON-RPC error, for clients that get the failure as one.
+    ///
+    /// ```
+    /// use toolgate::Failure;
+    ///
+    /// let failure = Failure::refused("the quota is used up").with_rpc_code(1429);
+    /// assert_eq!(failure.to_rpc().code, 1429);
+    /// ```
+    #[must_use]
+    pub fn with_rpc_code(mut self, code: i64) -> Self {
+        self.0.own_rpc = Some(code);
         self
     }
 
@@ -199,10 +272,42 @@ impl Failure {
         self
     }
 
+    /// Sets the layer that decided, unless a layer is set.
+    #[must_use]
+    pub(crate) fn or_by(mut self, middleware: &'static str) -> Self {
+        self.0.by.get_or_insert(middleware);
+        self
+    }
+
+    /// The failure with the readable texts replaced for which `replacement` returns another one; `None` if there are
+    /// none.
+    pub(crate) fn replace_texts(
+        &self,
+        replacement: &mut dyn FnMut(&str) -> Option<String>,
+    ) -> Option<Self> {
+        let message = replacement(self.message());
+        let suggestion = self.suggestion().and_then(&mut *replacement);
+        let rpc = self.rpc().and_then(|rpc| rpc.replace_texts(replacement));
+        if message.is_none() && suggestion.is_none() && rpc.is_none() {
+            return None;
+        }
+        let mut replaced = self.clone();
+        replaced.0.message = message.unwrap_or(replaced.0.message);
+        replaced.0.suggestion = suggestion.or(replaced.0.suggestion);
+        replaced.0.rpc = rpc.or(replaced.0.rpc);
+        Some(replaced)
+    }
+
     /// The code.
     #[must_use]
     pub fn code(&self) -> Code {
         self.0.code
+    }
+
+    /// The name of the code that clients and records read: one of your own, or that of [`code`](Self::code).
+    #[must_use]
+    pub fn code_name(&self) -> &'static str {
+        self.0.own_code.unwrap_or_else(|| self.0.code.name())
     }
 
     /// The name of the error's type, as libtmux-mcp names it.
@@ -291,7 +396,7 @@ impl Failure {
             return rpc.clone();
         }
         let mut data = serde_json::json!({
-            "code": self.0.code.name(),
+            "code": self.code_name(),
             "error_type": self.0.error_type,
             "expected": self.0.expected,
             "suggestion": self.suggestion().unwrap_or(self.0.code.entry().hint),
@@ -311,10 +416,20 @@ impl Failure {
             }
         }
         RpcError {
-            code: self.0.code.entry().rpc,
+            code: self.0.own_rpc.unwrap_or(self.0.code.entry().rpc),
             message: self.0.message.clone(),
             data: Some(Json::value(&data)),
         }
+    }
+}
+
+/// JSON that a layer of your own reads or writes with serde does not fit its type. The text of the error may quote the
+/// value, so that only the kind and the place of the error are kept.
+impl From<serde_json::Error> for Failure {
+    fn from(error: serde_json::Error) -> Self {
+        let (kind, line, column) = (error.classify(), error.line(), error.column());
+        let place = format!("{kind:?} error at line {line}, column {column}");
+        Self::internal(format!("a layer could not read or write JSON: {place}"))
     }
 }
 

@@ -64,15 +64,42 @@ impl Principal {
         let name = ["USER", "LOGNAME"].into_iter().find_map(|name| std::env::var(name).ok());
         Self::Local(name.unwrap_or_else(|| "unknown".to_owned()).into())
     }
+
+    /// The name of the user, the id of the key, or the subject of the token, without the kind. Empty for an anonymous
+    /// caller.
+    ///
+    /// ```
+    /// use toolgate::Principal;
+    ///
+    /// let principal = Principal::Key("ci".into());
+    /// assert_eq!((principal.kind(), principal.id()), ("key", "ci"));
+    /// assert_eq!(principal.to_string(), "key:ci");
+    /// ```
+    #[must_use]
+    pub fn id(&self) -> &str {
+        match self {
+            Self::Local(id) | Self::Key(id) | Self::Subject(id) => id,
+            Self::Anonymous => "",
+        }
+    }
+
+    /// `local`, `key`, `subject` or `anonymous`.
+    #[must_use]
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Local(_) => "local",
+            Self::Key(_) => "key",
+            Self::Subject(_) => "subject",
+            Self::Anonymous => "anonymous",
+        }
+    }
 }
 
 impl fmt::Display for Principal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Local(name) => write!(f, "local:{name}"),
-            Self::Key(id) => write!(f, "key:{id}"),
-            Self::Subject(subject) => write!(f, "subject:{subject}"),
             Self::Anonymous => f.write_str("anonymous"),
+            _ => write!(f, "{}:{}", self.kind(), self.id()),
         }
     }
 }

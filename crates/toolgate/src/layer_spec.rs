@@ -10,7 +10,7 @@ use std::{
 
 use serde_json::Value;
 
-use crate::layer::{Layer, Middleware};
+use crate::layer::{DynMiddleware, Middleware};
 
 /// The declaration of one layer. A built-in layer has it in its folder, and one line in [`layers`](crate::layers); a
 /// layer of your own is registered in [`Parts::layers`](crate::stack::Parts::layers) and then works by its name in
@@ -67,13 +67,13 @@ impl fmt::Debug for dyn LayerSpec {
 pub(crate) const LEFT_OUT: &str = "it is off, or this build of toolgate does not have it";
 
 /// A built layer, or the reason why it is off.
-pub struct BuiltLayer(pub(crate) Result<Arc<dyn Layer>, &'static str>);
+pub struct BuiltLayer(pub(crate) Result<Arc<dyn DynMiddleware>, &'static str>);
 
 impl BuiltLayer {
     /// The layer is on.
     #[must_use]
     pub fn on(middleware: impl Middleware) -> Self {
-        Self(Ok(Arc::new(middleware)))
+        Self(Ok(middleware.into_object()))
     }
 
     /// The layer is off. `missing` completes the sentence "the chain names the layer, but …".
@@ -92,7 +92,7 @@ impl BuiltLayer {
 impl fmt::Debug for BuiltLayer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
-            Ok(layer) => layer.as_info().fmt(f),
+            Ok(layer) => (**layer).as_info().fmt(f),
             Err(missing) => write!(f, "off: {missing}"),
         }
     }

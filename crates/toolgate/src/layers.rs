@@ -62,3 +62,8 @@ pub struct LayerPlace {
 pub fn default_order() -> impl Iterator<Item = LayerPlace> {
     LAYERS.iter().map(|spec| LayerPlace { name: spec.name(), why: spec.why() })
 }
+
+/// Whether a built-in layer has this name.
+pub(crate) fn is_built_in(name: &str) -> bool {
+    LAYERS.iter().any(|spec| spec.name() == name)
+}

@@ -14,18 +14,23 @@ mod control;
 pub mod duration;
 mod failure;
 mod fingerprint;
+mod from_fn;
+mod gate;
 mod identity;
 mod layer;
 pub mod layer_spec;
 pub mod layers;
 pub mod middleware;
 mod outcome;
+mod peer;
 mod preset;
 pub mod presets;
 pub mod printable;
 #[cfg(test)]
 mod random;
+mod readable;
 mod registry;
+mod requests;
 #[cfg(feature = "schema")]
 pub mod schema;
 mod selection;
@@ -43,17 +48,28 @@ mod transform;
 pub use authorize::{Authorize, Denial, ToolAccess};
 pub use boxed::Boxed;
 pub use call::{Answer, Call, Listing, Request, ToolList};
-pub use chain::{BadChain, Builder, Chain};
+pub use chain::{BadChain, Builder, Chain, ChainMistake};
 pub use client_input::{ClientInput, Elicit, ElicitError, InputRound};
 pub use context::{CallId, ClientInfo, Context, Extensions, Session};
 pub use control::{AllowedTools, Control};
 pub use failure::{Executed, Failure, RpcError};
 pub use fingerprint::{DuplicateKey, Fingerprint};
+pub use from_fn::{CallFn, CallFnWith, FromFn, FromFnWith, from_fn, from_fn_with};
+pub use gate::{GateLayer, gate};
 pub use identity::{Principal, ToolId};
-pub use layer::{Endpoint, Explained, Hooks, Info, Middleware, Next, Notice, Order, Replay};
+pub use layer::{
+    Adapted, DynMiddleware, Endpoint, Explained, Hooks, Info, Middleware, Next, Notice, Order,
+    Replay,
+};
 pub use layer_spec::{BadSettings, BuiltLayer, LayerInputs, LayerSpec};
-pub use outcome::{Outcome, Reply, ToolResult};
+pub use outcome::{Handled, Outcome, Reply, ToolResult};
+pub use peer::{LogLevel, Peer};
 pub use registry::{Class, Code, Delivery, Entry, RetrySafety};
+pub use requests::{
+    AnswerFn, Complete, CompletionArgument, CompletionReference, GetPrompt, Implementation,
+    Initialize, ListPrompts, ListResources, OnNotification, OnRequest, Params, ReadResource,
+    Subscribe, on_notification, on_request,
+};
 pub use selection::{Facts, Selection};
 pub use selector::{BadSelector, Selector, Steps};
 pub use settings::ToolSettings;
@@ -62,6 +78,7 @@ pub use tool::{TierRules, Tool};
 pub use toolgate_wire::{Json, Object};
 pub use trace::{Ingress, Trace, Transport};
 pub use transform::{
+    AsyncListFn, AsyncRequestFn, AsyncResponseFn, IsAsync, IsSync, ListFn, RequestFn, ResponseFn,
     TransformList, TransformRequest, TransformResponse, transform_list, transform_request,
     transform_response,
 };

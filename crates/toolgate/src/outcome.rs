@@ -1,10 +1,13 @@
 //! Outcomes of calls: the one result type inside the chain.
 
+use std::borrow::Cow;
+
 use bytes::Bytes;
-use toolgate_wire::{Json, mcp::member};
+use toolgate_wire::{Json, Object, mcp::member};
 
 use crate::{
     failure::{Executed, Failure, RpcError},
+    readable::{self, Area},
     registry::{Class, Code, Delivery},
 };
 
@@ -53,6 +56,26 @@ impl ToolResult {
         &self.json
     }
 
+    /// A result with structured content, and the same JSON as text for clients that read only texts.
+    ///
+    /// ```
+    /// use toolgate::ToolResult;
+    ///
+    /// let result = ToolResult::structured(serde_json::json!({"rows": 3}));
+    /// assert_eq!(result.json().get("structuredContent").unwrap().as_str(), r#"{"rows":3}"#);
+    /// ```
+    #[must_use]
+    pub fn structured(content: impl Into<Json>) -> Self {
+        let content = content.into();
+        let mut block = Object::new();
+        block.set("type", "text");
+        block.set("text", content.as_str());
+        let mut result = Object::new();
+        result.set("content", Json::list(&[block.finish()]));
+        result.set("structuredContent", content);
+        Self::known(result.finish(), false, None)
+    }
+
     /// Whether the call continues as a task (`resultType` is `task`).
     #[must_use]
     pub fn is_task(&self) -> bool {
@@ -65,6 +88,10 @@ impl ToolResult {
         self.is_error
     }
 }
+
+/// How a layer ends that uses `?`: see [`Middleware::try_call`](crate::Middleware::try_call) and
+/// [`from_fn`](crate::from_fn()).
+pub type Handled = Result<Outcome, Failure>;
 
 /// The outcome of a call, with the response that the client receives.
 #[derive(Clone, Debug)]
@@ -158,6 +185,73 @@ impl Outcome {
         self.origin = None;
     }
 
+    /// Sets a member of the result's `_meta`. An outcome without a result, such as a failure that no layer has rendered
+    /// yet, stays as it is.
+    ///
+    /// ```
+    /// use toolgate::{Call, Chain, Context, Outcome, transform_response};
+    ///
+    /// let chain = Chain::builder()
+    ///     .layer(transform_response("stamp", |outcome: Outcome, _: &Call, _: &mut Context| {
+    ///         outcome.insert_meta("example.com/processedBy", "stamp")
+    ///     }))
+    ///     .build();
+    /// # assert!(chain.is_ok());
+    /// ```
+    #[must_use]
+    pub fn insert_meta(mut self, key: &str, value: impl Into<Json>) -> Self {
+        let set = |result: &ToolResult| {
+            let mut object = result.json.object()?;
+            let mut meta = object.get(member::META).and_then(|meta| meta.object());
+            let meta = meta.get_or_insert_default();
+            meta.set(key, value);
+            object.set(member::META, std::mem::take(meta));
+            Some(result.with_json(object.finish()))
+        };
+        if let Some(result) = self.result.as_ref().and_then(set) {
+            self.set_result(result);
+        }
+        self
+    }
+
+    /// Replaces every text that the client's user or model reads: in the content, in the structured content, and in the
+    /// message of a failure. Keys, ids, types and binary data stay. An outcome in which `map` changes nothing is
+    /// forwarded as the bytes that arrived.
+    ///
+    /// ```
+    /// use toolgate::{Outcome, ToolResult};
+    ///
+    /// let outcome = Outcome::answered(ToolResult::text("api_key=1234"));
+    /// let outcome = outcome.map_texts(|text| text.replace("1234", "***").into());
+    /// assert!(outcome.result().unwrap().json().as_str().contains("api_key=***"));
+    /// ```
+    #[must_use]
+    pub fn map_texts(self, mut map: impl for<'t> FnMut(&'t str) -> Cow<'t, str>) -> Self {
+        self.replace_texts(&mut |text| {
+            let new = map(text);
+            (new != text).then(|| new.into_owned())
+        })
+    }
+
+    /// Replaces each readable text for which `replacement` returns another one.
+    pub(crate) fn replace_texts(
+        mut self,
+        replacement: &mut dyn FnMut(&str) -> Option<String>,
+    ) -> Self {
+        let result = self.result.as_ref();
+        let result = result.and_then(|result| {
+            let json = readable::replace(&result.json, Area::Top, &mut *replacement)?;
+            Some(result.with_json(json))
+        });
+        if let Some(failure) = self.failure.as_ref().and_then(|f| f.replace_texts(replacement)) {
+            self.set_failure(failure);
+        }
+        if let Some(result) = result {
+            self.set_result(result);
+        }
+        self
+    }
+
     /// Replaces the failure by one with the same code. A rendered result stays.
     pub(crate) fn set_failure(&mut self, failure: Failure) {
         self.failure = Some(failure);
@@ -189,6 +283,13 @@ impl Outcome {
                 Failure::internal("a layer made an outcome without an answer").to_rpc(),
             ),
         }
+    }
+}
+
+/// `?` in a layer: the failure is the outcome.
+impl From<Handled> for Outcome {
+    fn from(handled: Handled) -> Self {
+        handled.unwrap_or_else(Self::failed)
     }
 }
 

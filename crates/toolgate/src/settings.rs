@@ -1,11 +1,17 @@
 //! The settings of a chain: those of every layer, in one struct.
 
+#[cfg(feature = "toml")]
+pub mod from_toml;
 mod inputs;
 mod tables;
 mod tools;
 mod widening;
 
-use std::{collections::BTreeMap, path::PathBuf, time::Duration};
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -13,7 +19,7 @@ pub use crate::preset::Preset;
 use crate::{
     duration,
     middleware::{
-        audit::{AuditConfig, RedactConfig},
+        audit::{AuditConfig, RedactConfig, Target},
         filter::NewTools,
         policy::{PolicyConfig, PrincipalPattern},
         rate_limit::{QuotaRule, RateRule},
@@ -27,6 +33,8 @@ use crate::{
     tool::TierRules,
 };
 
+#[cfg(feature = "toml")]
+pub use from_toml::BadToml;
 pub use tables::LayerTables;
 pub use tools::{NotOneTool, ToolSettings};
 
@@ -281,6 +289,19 @@ impl<'de> Deserialize<'de> for Switch<usize> {
 }
 
 impl Settings {
+    /// The settings with all relative paths in this folder.
+    #[must_use]
+    pub fn in_folder(mut self, folder: &Path) -> Self {
+        if let Target::File(path) = &mut self.audit.file {
+            *path = folder.join(&*path);
+        }
+        for path in [&mut self.audit.key_file, &mut self.redact.key_file].into_iter().flatten() {
+            *path = folder.join(&*path);
+        }
+        folder.clone_into(&mut self.folder);
+        self
+    }
+
     /// The rules by which tools get their tiers.
     #[must_use]
     pub fn tier_rules(&self) -> TierRules {

@@ -1,9 +1,12 @@
 //! The stack: builds the chain that settings describe, from the layers in [`layers`](crate::layers).
 
-use std::sync::Arc;
+mod places;
+
+use std::{sync::Arc, time::Duration};
 
 use crate::{
     chain::{BadChain, Builder, Chain},
+    layer::{DynMiddleware, Middleware},
     layer_spec::{BadSettings, BuiltLayer, LayerInputs, LayerSpec},
     layers::LAYERS,
     middleware::{
@@ -18,6 +21,8 @@ use crate::{
 };
 
 pub use crate::layers::{LayerPlace, default_order};
+use places::Placed;
+pub use places::PlacedLayer;
 
 /// A chain, and the values that it shares with the program that runs it.
 #[derive(Clone, Debug)]
@@ -50,8 +55,11 @@ pub struct Parts {
     pub only_explains: bool,
     /// The tools to which tasks belong.
     pub tasks: crate::task::Tasks,
-    /// Layers that the program adds. `chain = […]` names them, and `[layers.NAME]` holds their settings.
+    /// Layers that the program adds. `chain = […]` names them, and `[layers.NAME]` holds their settings. See also
+    /// [`register`](Self::register).
     pub layers: Vec<Arc<dyn LayerSpec>>,
+    /// Layers that the program places beside those of the settings, in this order.
+    pub placed: Vec<PlacedLayer>,
     /// Further values that layers are built from, such as the instruments of telemetry, and state that layers keep from
     /// one chain to the next, such as the counters of rate limits.
     pub inputs: LayerInputs,
@@ -64,6 +72,28 @@ pub enum StackError {
     /// The layers do not fit together.
     #[error("the chain is refused: {0}")]
     Chain(#[from] BadChain),
+    /// The layers that the program places do not fit there.
+    #[error("the chain is refused: {mistakes}\n  {advice}")]
+    Placed {
+        /// The mistakes.
+        mistakes: BadChain,
+        /// How to place the layers instead.
+        advice: String,
+    },
+    /// A layer is placed beside one that the chain does not have.
+    #[error(
+        "`{layer}` cannot be placed beside `{beside}`, which no layer is called{guess}: the layers are {known}"
+    )]
+    NoPlace {
+        /// The layer.
+        layer: &'static str,
+        /// The name of the other layer.
+        beside: String,
+        /// The name that was probably meant.
+        guess: String,
+        /// The names of the layers that exist.
+        known: String,
+    },
     /// The output of the audit cannot be opened.
     #[error(transparent)]
     Audit(#[from] OpenError),
@@ -128,21 +158,71 @@ pub fn build(settings: &Settings) -> Result<Stack, StackError> {
 
 /// The same as [`build`], with the parts that the program provides.
 pub fn build_with(settings: &Settings, parts: Parts) -> Result<Stack, StackError> {
-    let (config, redact) = (&settings.audit, &settings.redact);
-    let audit = if parts.only_explains {
-        AuditSink::unopened(config, redact)?
-    } else {
-        AuditSink::open_with(config, redact, &parts.audit_outputs)?
-    };
-    finish(settings, parts, audit)
+    builder(settings, parts)?.build()
 }
 
-/// The same as [`build`], but returns the builder, so that you can add layers inside of those that the settings
-/// describe.
-pub fn builder(settings: &Settings) -> Result<(Builder, Option<AuditSink>), StackError> {
-    let audit = AuditSink::open(&settings.audit, &settings.redact)?;
-    let layers = Layers::build(settings, &mut Parts::default(), audit.as_ref())?;
-    Ok((layers.ordered(settings)?, audit))
+fn open_audit(settings: &Settings, parts: &Parts) -> Result<Option<AuditSink>, OpenError> {
+    let (config, redact) = (&settings.audit, &settings.redact);
+    if parts.only_explains {
+        return AuditSink::unopened(config, redact);
+    }
+    AuditSink::open_with(config, redact, &parts.audit_outputs)
+}
+
+/// Starts a stack from settings, to which the program adds layers of its own: beside a layer that the settings describe,
+/// or innermost. The audit is opened here.
+///
+/// ```
+/// use toolgate::{settings::Settings, stack::{self, Parts}, Failure, gate};
+///
+/// let tenants = gate("tenants", |cx, _access| match &*cx.session().namespace {
+///     "default" => Ok(()),
+///     other => Err(Failure::refused(format!("`{other}` has no contract"))),
+/// });
+/// let stack = stack::builder(&Settings::default(), Parts::default())?.before("audit-intent", tenants).build()?;
+/// assert!(stack.chain.to_string().contains("tenants"));
+/// # Ok::<(), stack::StackError>(())
+/// ```
+pub fn builder(settings: &Settings, parts: Parts) -> Result<StackBuilder<'_>, StackError> {
+    let audit = open_audit(settings, &parts)?;
+    Ok(StackBuilder { settings, parts, audit })
+}
+
+/// A stack that is being composed, see [`builder`].
+#[derive(Debug)]
+#[must_use = "call `build` to get the stack"]
+pub struct StackBuilder<'a> {
+    settings: &'a Settings,
+    parts: Parts,
+    audit: Option<AuditSink>,
+}
+
+impl StackBuilder<'_> {
+    /// Places a layer directly outside of the layer of this name. A built-in layer that the settings leave off still
+    /// marks its place.
+    pub fn before(self, name: &str, layer: impl Middleware) -> Self {
+        self.place(PlacedLayer::before(name, layer))
+    }
+
+    /// Places a layer directly inside of the layer of this name.
+    pub fn after(self, name: &str, layer: impl Middleware) -> Self {
+        self.place(PlacedLayer::after(name, layer))
+    }
+
+    /// Places a layer inside of all others.
+    pub fn layer(self, layer: impl Middleware) -> Self {
+        self.place(PlacedLayer::innermost(layer))
+    }
+
+    fn place(mut self, layer: PlacedLayer) -> Self {
+        self.parts.placed.push(layer);
+        self
+    }
+
+    /// Checks the order of all layers and finishes the stack.
+    pub fn build(self) -> Result<Stack, StackError> {
+        finish(self.settings, self.parts, self.audit)
+    }
 }
 
 impl Stack {
@@ -174,6 +254,14 @@ impl Stack {
     pub fn parts(&self) -> &Parts {
         &self.parts
     }
+
+    /// Closes the audit and waits up to `timeout` until its records are written. Blocks the thread: for the end of a
+    /// program.
+    pub fn close(&self, timeout: Duration) {
+        if let Some(audit) = &self.audit {
+            audit.close(timeout);
+        }
+    }
 }
 
 fn finish(
@@ -182,7 +270,8 @@ fn finish(
     audit: Option<AuditSink>,
 ) -> Result<Stack, StackError> {
     let layers = Layers::build(settings, &mut parts, audit.as_ref())?;
-    let chain = layers.ordered(settings)?.tasks(parts.tasks.clone()).build()?;
+    let builder = layers.ordered(settings, &parts.placed)?.tasks(parts.tasks.clone());
+    let chain = builder.build().map_err(|mistakes| places::refused(mistakes, &parts.placed))?;
     Ok(Stack { chain, audit, overrides: layers.overrides, parts })
 }
 
@@ -236,9 +325,8 @@ impl Layers {
         Ok(layers)
     }
 
-    /// The layers in the order that the settings choose.
-    fn ordered(&self, settings: &Settings) -> Result<Builder, StackError> {
-        let mut builder = Chain::builder();
+    /// The layers in the order that the settings choose, with those that the program places.
+    fn ordered(&self, settings: &Settings, own: &[PlacedLayer]) -> Result<Builder, StackError> {
         let mut chosen = Vec::new();
         match &settings.chain {
             ChainOrder::Default => {
@@ -264,13 +352,13 @@ impl Layers {
         {
             return Err(StackError::Unheeded { layer, setting });
         }
-        for name in chosen {
-            let built = self.built.iter().find(|(known, _)| *known == name);
-            if let Some(Ok(layer)) = built.map(|(_, built)| &built.0) {
-                builder = builder.built(Arc::clone(layer));
-            }
-        }
-        Ok(builder)
+        let built = |name: &str| self.built.iter().find(|(known, _)| *known == name);
+        let layers = chosen.into_iter().map(|name| {
+            let layer = built(name).and_then(|(_, built)| built.0.as_ref().ok());
+            (name, layer.map(Arc::clone))
+        });
+        let placed = Placed::new(layers.collect()).with(own)?;
+        Ok(Chain::builder().layers(placed.into_layers()))
     }
 
     fn unknown(&self, name: &str) -> StackError {
@@ -280,6 +368,25 @@ impl Layers {
 }
 
 impl Parts {
+    /// Registers a layer without settings, so that `chain = […]` can name it. For a layer with a table
+    /// `[layers.NAME]`, add a [`LayerSpec`] to [`layers`](Self::layers).
+    ///
+    /// ```
+    /// use toolgate::{from_fn, settings::{ChainOrder, Settings}, stack::{self, Parts}};
+    ///
+    /// let parts = Parts::default().register(from_fn("tenants", async |cx, call, next| next.call(cx, call).await));
+    /// let chain = ["errors-to-results", "tenants"].map(str::to_owned);
+    /// let settings = Settings { chain: ChainOrder::Listed(chain.into()), ..Settings::default() };
+    /// let stack = stack::build_with(&settings, parts)?;
+    /// assert_eq!(stack.chain.layers()[1].name, "tenants");
+    /// # Ok::<(), stack::StackError>(())
+    /// ```
+    #[must_use]
+    pub fn register(mut self, layer: impl Middleware) -> Self {
+        self.layers.push(Arc::new(RegisteredLayer(layer.name(), layer.into_object())));
+        self
+    }
+
     /// The parts as values that layers are built from.
     fn layer_inputs(&self) -> LayerInputs {
         let mut inputs = self.inputs.clone();
@@ -289,6 +396,23 @@ impl Parts {
         inputs.set(self.preconditions.clone());
         inputs.set(self.known.clone());
         inputs
+    }
+}
+
+/// The declaration of a layer that [`Parts::register`] adds.
+struct RegisteredLayer(&'static str, Arc<dyn DynMiddleware>);
+
+impl LayerSpec for RegisteredLayer {
+    fn name(&self) -> &'static str {
+        self.0
+    }
+
+    fn why(&self) -> &'static str {
+        "a layer of this program"
+    }
+
+    fn build(&self, _: &LayerInputs) -> Result<BuiltLayer, BadSettings> {
+        Ok(BuiltLayer::on(Arc::clone(&self.1)))
     }
 }
 

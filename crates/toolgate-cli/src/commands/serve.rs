@@ -117,6 +117,8 @@ pub(crate) fn gateway_options(
         manifests: None,
         only: only.map(str::to_owned),
         exclusive: None,
+        layers: Vec::new(),
+        placed: Vec::new(),
         inspects: None,
         settings,
         serve,

@@ -5,8 +5,6 @@ mod client_servers;
 mod exposure;
 mod file;
 mod listing;
-mod masked;
-mod nearest;
 mod presets;
 mod reference;
 pub mod serve;
@@ -33,12 +31,9 @@ pub use telemetry::{Listen, TelemetryConfig};
 pub use text::Text;
 use toolgate::{
     Selector, Tier,
-    middleware::{
-        audit::{AuditConfig, Target},
-        scopes::Granted,
-    },
+    middleware::{audit::AuditConfig, scopes::Granted},
     presets::Preset,
-    settings::{ChainOrder, Settings},
+    settings::{ChainOrder, Settings, from_toml},
 };
 pub use trail::TrailConfig;
 pub use watch::{ConfigWatch, Trigger};
@@ -127,10 +122,8 @@ impl Config {
             }
         } else {
             let (file, variables) = text::collect_variables(|| {
-                builtin.check(&text).and_then(|()| toml::from_str(&text)).map_err(|mut error| {
-                    error.set_input(Some(&masked::masked(&text)));
-                    refused(nearest::with_guess(&masked::without_values(&error.to_string())))
-                })
+                let read = builtin.check(&text).and_then(|()| toml::from_str(&text));
+                read.map_err(|error| refused(from_toml::explained(&text, error)))
             });
             Self { file: file?, variables, audit_keys: audit_keys(&text), ..Self::default() }
         };
@@ -413,14 +406,13 @@ impl Config {
                 principals: namespace.grants.map(|grants| grants.into_iter().collect()),
                 variable: None,
             },
-            folder: self.path.parent().map(Path::to_owned).unwrap_or_default(),
             telemetry: toolgate::middleware::telemetry::TelemetryConfig {
                 arguments: layers.telemetry.is_some_and(|telemetry| telemetry.arguments),
             },
             ..Settings::default()
         };
         layers.own.apply_to(&mut settings);
-        self.resolve_paths(&mut settings);
+        let mut settings = settings.in_folder(self.path.parent().unwrap_or(Path::new("")));
         if let Some(preset) = preset {
             preset.fill(&mut settings);
         }
@@ -440,20 +432,6 @@ impl Config {
             (Some(configured), Some(preset)) => preset.audit_over(configured, is_set),
             (Some(configured), None) => configured,
             (None, preset) => preset.and_then(Preset::audit).unwrap_or_default(),
-        }
-    }
-
-    /// Joins relative paths to the folder of the config file.
-    fn resolve_paths(&self, settings: &mut Settings) {
-        let Some(folder) = self.path.parent() else { return };
-        if let Target::File(path) = &mut settings.audit.file {
-            *path = folder.join(&*path);
-        }
-        if let Some(path) = &mut settings.audit.key_file {
-            *path = folder.join(&*path);
-        }
-        if let Some(path) = &mut settings.redact.key_file {
-            *path = folder.join(&*path);
         }
     }
 }

@@ -3,9 +3,10 @@
 use std::{collections::HashMap, path::PathBuf, sync::Arc, time::Duration};
 
 use toolgate::{
+    LayerSpec,
     middleware::preconditions::Approvals,
     settings::Settings,
-    stack::{self, Parts, Stack},
+    stack::{self, Parts, PlacedLayer, Stack},
 };
 
 use super::{
@@ -56,6 +57,10 @@ pub struct GatewayOptions {
     pub only: Option<String>,
     /// The server of the only client, instead of the servers of the config (`toolgate wrap`).
     pub exclusive: Option<ExclusiveServer>,
+    /// Layers that the program adds, which `chain = […]` of a namespace names.
+    pub layers: Vec<Arc<dyn LayerSpec>>,
+    /// Layers that the program places beside those of the settings, in every namespace.
+    pub placed: Vec<PlacedLayer>,
     /// The namespaces to inspect, for commands that serve nothing: the gateway then opens, writes and caches nothing.
     pub inspects: Option<Vec<String>>,
 }
@@ -148,6 +153,8 @@ impl OpenedRecords {
         let parts = Parts {
             known: toolgate::middleware::filter::KnownTools::default(),
             approvals: approvals(options),
+            layers: options.layers.clone(),
+            placed: options.placed.clone(),
             ..parts
         };
         let stack = self.stack(at, &namespace_settings.settings, parts)?;

@@ -3,13 +3,19 @@
 
 use std::sync::Arc;
 
-use toolgate::{RpcError, Session};
+use toolgate::{
+    Answer, Boxed, Call, Context, Endpoint, Failure, Listing, Outcome, Request, RpcError, Session,
+    ToolList,
+};
 use toolgate_wire::{
     Id, Json, Kind, Message, Object,
     mcp::{self, Era, LEGACY, MODERN, code, member},
 };
 
-use super::{dispatch::IncomingRequest, namespace::Namespace, response::JsonRpcResponse};
+use super::{
+    dispatch::IncomingRequest, listing::chain_response, namespace::Namespace,
+    response::JsonRpcResponse,
+};
 use crate::{
     catalog::{
         lists::server_meta,
@@ -18,6 +24,7 @@ use crate::{
     clients::legacy_session::{ClientHandshake, LegacySession},
     hops::Hops,
     implementation_info::ourselves,
+    rpc_error,
     usage::PrincipalInNamespace,
 };
 
@@ -72,7 +79,11 @@ pub(crate) async fn initialize(
         info: object("clientInfo"),
         hops,
     });
-    Ok((result.finish(), session))
+    let cx = Context::new(Arc::clone(&session.session)).with_client(session.info.clone());
+    match through_chain(namespace, cx, message, result.finish()).await.body {
+        Ok(result) => Ok((result, session)),
+        Err(error) => Err(rpc_error::of_object(&error).message),
+    }
 }
 
 /// `server/discover`
@@ -88,7 +99,43 @@ pub(super) async fn discover(incoming: &IncomingRequest) -> JsonRpcResponse {
     result.set("ttlMs", Json::value(&0.into()));
     result.set("cacheScope", Json::string("private"));
     result.set(member::META, server_meta().finish());
-    JsonRpcResponse::result(incoming.id(), result.finish())
+    let cx = incoming.context(&incoming.namespace.current_chain());
+    let answer = through_chain(&incoming.namespace, cx, &incoming.message, result.finish()).await;
+    chain_response(incoming, answer)
+}
+
+/// Passes a handshake through the chain, if a layer looks at requests. `result` is the gateway's own.
+async fn through_chain(
+    namespace: &Namespace,
+    cx: Context,
+    message: &Message,
+    result: Json,
+) -> Answer {
+    let current = namespace.current_chain();
+    let chain = &current.stack.chain;
+    if !chain.sees_request(message.method()) {
+        return result.into();
+    }
+    let mut cx = cx.with_request_id(message.id().cloned()).with_meta(message.member(member::META));
+    let request = Request { method: message.method().into(), params: message.params() };
+    chain.request(&mut cx, request, &Prepared(result)).await
+}
+
+/// The end of the chain for a request that the gateway answers itself.
+struct Prepared(Json);
+
+impl Endpoint for Prepared {
+    fn call<'a>(&'a self, _: &'a mut Context, _: Call) -> Boxed<'a, Outcome> {
+        Box::pin(std::future::ready(Failure::internal("a handshake is no call").into()))
+    }
+
+    fn list<'a>(&'a self, _: &'a mut Context, _: Listing) -> Boxed<'a, Result<ToolList, Failure>> {
+        Box::pin(std::future::ready(Err(Failure::internal("a handshake is no listing"))))
+    }
+
+    fn request<'a>(&'a self, _: &'a mut Context, _: Request) -> Boxed<'a, Answer> {
+        Box::pin(std::future::ready(self.0.clone().into()))
+    }
 }
 
 /// The error for a request of 2026-07-28 or later whose version the gateway does not support; `None` if it does.

@@ -29,5 +29,5 @@ pub(crate) mod upstream_call;
 
 pub use build::{ExclusiveServer, GatewayOptions, NamespaceSettings, NamespaceSource};
 pub use inspect::{InspectedNamespace, InspectedTool, Inspection};
-pub(crate) use running_gateway::Gateway;
+pub(crate) use running_gateway::{Gateway, show_notification};
 pub use running_gateway::{GatewayError, GatewayStatus, RunningGateway, ServerStatus};

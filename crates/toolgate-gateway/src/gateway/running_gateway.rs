@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use tokio::sync::Semaphore;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
-use toolgate::stack::StackError;
+use toolgate::{Context, stack::StackError};
 use toolgate_wire::{
     Limits, Message, Shape,
     mcp::{Era, member, method},
@@ -113,6 +113,9 @@ impl Gateway {
         namespace: &Namespace,
         message: &Message,
     ) {
+        if !matches!(message.shape(), Shape::Response | Shape::Error) {
+            show_notification(session, namespace, message);
+        }
         match (message.shape(), message.method()) {
             (Shape::Response | Shape::Error, _) => {
                 if !session.client_requests.deliver(message) {
@@ -527,6 +530,16 @@ fn servers(
         servers.insert(Arc::clone(&name), Server::new(name, config, Arc::clone(deps)));
     }
     Ok(servers)
+}
+
+/// Shows a notification of the client to the layers that look at these.
+pub(crate) fn show_notification(session: &LegacySession, namespace: &Namespace, message: &Message) {
+    let current = namespace.current_chain();
+    let chain = &current.stack.chain;
+    if chain.sees_notifications() {
+        let cx = Context::new(Arc::clone(&session.session)).with_client(session.info.clone());
+        chain.notified(&cx, message.method(), message.params().as_ref());
+    }
 }
 
 /// Forwards a notification to the servers that it concerns: the private servers of the session, or the only server. The

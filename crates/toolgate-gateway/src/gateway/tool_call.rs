@@ -3,13 +3,14 @@
 use std::sync::Arc;
 
 use toolgate::{
-    Chain, Context, Outcome, RpcError, Tool, ToolId,
+    CallId, Chain, Context, Failure, Outcome, RpcError, Tool, ToolId,
     admission::{self, AdmittedCall, CallRequest, Edits, Resolution},
     settings::Settings,
 };
 use toolgate_wire::{
-    Json,
-    mcp::{code, member},
+    Id, Json, Limits, Message, Object,
+    mcp::{code, member, method},
+    request,
 };
 
 use super::{
@@ -64,6 +65,63 @@ pub(super) async fn call(gateway: &Gateway, incoming: &IncomingRequest) -> JsonR
         Ok(request) => request,
         Err(failure) => return JsonRpcResponse::failed(Some(incoming.id()), &failure),
     };
+    match outcome(gateway, incoming, request, None).await {
+        Ok(outcome) => JsonRpcResponse::outcome(incoming.id(), outcome, incoming.caller.era()),
+        Err(refused) => refused,
+    }
+}
+
+/// Calls a tool as part of a call, with the client and the restrictions of that call. The request that the server gets is
+/// the gateway's own.
+pub(super) async fn nested(
+    gateway: &Gateway,
+    parent: &IncomingRequest,
+    cx: &Context,
+    name: &str,
+    arguments: Option<Json>,
+) -> Outcome {
+    let id = Id::string(&format!("toolgate-{}", CallId::next()));
+    let mut params = Object::new();
+    params.set("name", name);
+    if let Some(arguments) = arguments {
+        params.set(member::ARGUMENTS, arguments);
+    }
+    // The client follows the progress of its own call.
+    if let Some(mut meta) = cx.meta().and_then(Json::object) {
+        meta.remove(member::PROGRESS_TOKEN);
+        params.set(member::META, meta);
+    }
+    let line = request(&id, method::TOOLS_CALL, Some(&params.finish()));
+    let Ok(message) = Message::parse(line, &Limits::default()) else {
+        return Failure::internal("a nested call is no valid message").into();
+    };
+    let nested = cx.nested().with_request_id(Some(id.clone()));
+    let incoming = IncomingRequest {
+        namespace: Arc::clone(&parent.namespace),
+        caller: parent.caller.clone(),
+        id,
+        message,
+        side: parent.side.clone(),
+        cancel: nested.cancel().clone(),
+        headers: None,
+    };
+    let request = match CallRequest::read(&incoming.message) {
+        Ok(request) => request,
+        Err(failure) => return failure.into(),
+    };
+    match outcome(gateway, &incoming, request, Some(nested)).await {
+        Ok(outcome) => outcome,
+        Err(_) => Failure::internal("a nested call was refused before it was admitted").into(),
+    }
+}
+
+/// The outcome of a call. `nested` is the context of a call that is part of another one, which holds the place in flight.
+async fn outcome(
+    gateway: &Gateway,
+    incoming: &IncomingRequest,
+    request: CallRequest,
+    nested: Option<Context>,
+) -> Result<Outcome, JsonRpcResponse> {
     let namespace = &incoming.namespace;
     let current = namespace.current_chain();
     let (snapshot, unlisted, live_tool);
@@ -84,27 +142,31 @@ pub(super) async fn call(gateway: &Gateway, incoming: &IncomingRequest) -> JsonR
             (NameResolver::Live(&current, live), target)
         }
     };
-    let (cx, edits) = narrow(incoming, &current, names);
+    let is_nested = nested.is_some();
+    let (cx, edits) = match nested {
+        Some(cx) => (cx, Edits::default()),
+        None => narrow(incoming, &current, names),
+    };
     let meant = match &target {
         Some(target) => Resolution::Tool(Arc::clone(target.tool)),
         None => Resolution::NoTool(names.placeholder(&request.name, &current.settings)),
     };
     let mut admitted = request.admit(cx, edits, meant);
-    let entered = incoming.caller.member.admit(current.settings.limits.in_flight);
-    if let Err(full) = &entered {
+    let entered = if is_nested {
+        None
+    } else {
+        Some(incoming.caller.member.admit(current.settings.limits.in_flight))
+    };
+    if let Some(Err(full)) = &entered {
         admitted.refuse(full.failure());
     }
-    let outcome = match target.filter(|_| !admitted.is_refused()) {
-        None => admitted.run_refused(&current.stack.chain).await,
-        Some(target) => {
-            if let Some(refused) = check_header_params(incoming, &target, admitted.call.arguments())
-            {
-                return refused;
-            }
-            run(gateway, incoming, &current.stack.chain, &target, admitted).await
-        }
-    };
-    JsonRpcResponse::outcome(incoming.id(), outcome, incoming.caller.era())
+    match target.filter(|_| !admitted.is_refused()) {
+        None => Ok(admitted.run_refused(&current.stack.chain).await),
+        Some(target) => match check_header_params(incoming, &target, admitted.call.arguments()) {
+            Some(refused) => Err(refused),
+            None => Ok(run(gateway, incoming, &current.stack.chain, &target, admitted).await),
+        },
+    }
 }
 
 /// The tool to call, and its server.

@@ -3,6 +3,7 @@
 
 mod client_input;
 mod endpoint;
+mod peer;
 mod request_line;
 
 use std::{
@@ -54,6 +55,8 @@ const MAX_INPUT_ROUNDS: usize = 10;
 pub(crate) struct UpstreamCall<'a> {
     /// The layers that filter the server's notifications and requests.
     pub(crate) chain: &'a Chain,
+    pub(crate) gateway: &'a Gateway,
+    pub(crate) incoming: &'a IncomingRequest,
     pub(crate) suspended_calls: &'a SuspendedCalls,
     pub(crate) caller: &'a Caller,
     pub(crate) side: &'a SideChannel,
@@ -97,6 +100,8 @@ impl<'a> UpstreamCall<'a> {
     ) -> Self {
         Self {
             chain,
+            gateway,
+            incoming,
             suspended_calls: &gateway.suspended_calls,
             caller: &incoming.caller,
             side: &incoming.side,

@@ -34,6 +34,7 @@ use crate::{
         ExclusiveServer, Gateway, RunningGateway,
         dispatch::{IncomingRequest, dispatch},
         namespace::Namespace,
+        show_notification,
         upstream_call::filter_message,
     },
     process::child::{Ending, StartError},
@@ -365,6 +366,9 @@ impl Client {
             && session.client_requests.take_own_response(message)
         {
             return;
+        }
+        if !matches!(message.shape(), Shape::Response | Shape::Error) {
+            show_notification(&session, &self.namespace, message);
         }
         let Some(connection) = self.connected() else {
             return tracing::debug!(method = message.method(), "not delivered: no server runs");

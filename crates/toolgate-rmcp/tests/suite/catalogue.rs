@@ -14,7 +14,9 @@ use rmcp::{
     service::RequestContext,
 };
 use serde_json::{Value, json};
-use toolgate::{Chain, Tier, ToolList, middleware::safety::Safety, transform_list};
+use toolgate::{
+    Chain, Context, Listing, Tier, ToolList, middleware::safety::Safety, transform_list,
+};
 use toolgate_rmcp::Governed;
 
 use crate::{
@@ -166,7 +168,7 @@ async fn without_a_layer_that_needs_them_the_tools_are_not_asked_for() {
 
 #[tokio::test]
 async fn a_layer_may_change_a_definition_and_add_one() {
-    let rewrite = transform_list("rewrite", |list: ToolList, _, _| {
+    let rewrite = transform_list("rewrite", |list: ToolList, _: &Listing, _: &mut Context| {
         let mut tools = list.tools().to_vec();
         let first = tools[0].definition().unwrap();
         let mut definition = first.object().unwrap();

@@ -8,6 +8,7 @@ mod everything;
 mod explicit;
 mod listener;
 mod offers;
+mod own_layers;
 mod parity;
 mod parts;
 mod raised;

@@ -42,5 +42,9 @@ async fn it_hides_refuses_records_and_counts() {
     line.hang_up().await;
     audit.close(std::time::Duration::from_secs(10));
     // And the record that the chain begins with.
-    assert_eq!(std::fs::read_to_string(file).unwrap().lines().count(), 1 + 102);
+    let records = std::fs::read_to_string(file).unwrap();
+    assert_eq!(records.lines().count(), 1 + 102);
+    let last: serde_json::Value = serde_json::from_str(records.lines().last().unwrap()).unwrap();
+    let (kind, outcome) = (&last["kind"], &last["outcome"]);
+    assert_eq!((kind, outcome, &last["ran"]), (&json!("decision"), &json!("denied"), &json!("no")));
 }

@@ -9,7 +9,7 @@ use rmcp::{
 };
 use serde_json::{Value, json};
 use toolgate::{
-    Chain, Failure, Outcome, ToolResult,
+    Call, Chain, Context, Failure, Outcome, ToolResult,
     middleware::{
         error_results::ErrorResults,
         response_limit::{Keep, ResponseLimit, ResponseLimitConfig},
@@ -69,16 +69,11 @@ async fn the_limit_shortens_resources_too() {
 #[tokio::test]
 async fn changed_arguments_reach_the_tool_and_a_changed_result_the_client() {
     let chain = Chain::builder()
-        .layer(transform_response("note", |mut outcome: Outcome, _, _| {
-            let mut result = outcome.result().unwrap().json().object().unwrap();
-            result.set("_meta", Json::value(&json!({"noted": true})));
-            outcome.set_result(ToolResult::new(result.finish()));
-            outcome
+        .layer(transform_response("note", |outcome: Outcome, _: &Call, _: &mut Context| {
+            outcome.insert_meta("noted", true)
         }))
-        .layer(transform_request("shift", |mut call, _| {
-            let mut arguments = call.arguments().and_then(Json::object).unwrap();
-            arguments.set("b", Json::value(&json!(40)));
-            call.set_arguments(arguments.finish());
+        .layer(transform_request("shift", |mut call: Call, _: &mut Context| {
+            call.insert_arg("b", 40)?;
             Ok(call)
         }))
         .build();
@@ -92,10 +87,11 @@ async fn changed_arguments_reach_the_tool_and_a_changed_result_the_client() {
 async fn a_layer_that_makes_nonsense_is_told_so() {
     let nonsense = |text: &'static str| {
         let json = Json::parse(text, &toolgate_wire::Limits::default()).unwrap();
-        let answer = transform_response("nonsense", move |mut outcome: Outcome, _, _| {
+        let answer = move |mut outcome: Outcome, _: &Call, _: &mut Context| {
             outcome.set_result(ToolResult::new(json.clone()));
             outcome
-        });
+        };
+        let answer = transform_response("nonsense", answer);
         Chain::builder().layer(answer).build().unwrap()
     };
     for text in ["7", "{}", r#"{"content":"none"}"#, r#"{"resultType":"task"}"#] {
@@ -103,10 +99,11 @@ async fn a_layer_that_makes_nonsense_is_told_so() {
         let error = line.call("rename", json!({})).await.unwrap_err().to_string();
         assert!(error.contains("no result of a tool"), "{text}: {error}");
     }
-    let chain = Chain::builder().layer(transform_request("list", |mut call, _| {
-        call.set_arguments(Json::value(&json!([1])));
-        Ok(call)
-    }));
+    let chain =
+        Chain::builder().layer(transform_request("list", |mut call: Call, _: &mut Context| {
+            call.set_arguments(Json::value(&json!([1])));
+            Ok(call)
+        }));
     let line = with(chain.build().unwrap()).await;
     let error = line.call("rename", json!({})).await.unwrap_err().to_string();
     assert!(error.contains("not an object"), "{error}");
@@ -128,10 +125,11 @@ async fn a_timeout_cancels_the_tool() {
 async fn a_readonly_call_is_tried_again() {
     let inner = Everything::default();
     let config = RetryConfig { base_delay: Duration::from_millis(1), ..RetryConfig::default() };
-    let passing = transform_response("passing", |outcome: Outcome, _, _| match outcome.failure() {
+    let passing = |outcome: Outcome, _: &Call, _: &mut Context| match outcome.failure() {
         Some(_) => Failure::tool("Flaky", "try again").transient().into(),
         None => outcome,
-    });
+    };
+    let passing = transform_response("passing", passing);
     let chain = Chain::builder().layer(Retry::new(config)).layer(passing).build().unwrap();
     let line = connect(Governed::new(inner.clone(), chain), old_era()).await;
     assert_eq!(line.result("flaky", json!({})).await["content"][0]["text"], "at last");

@@ -34,6 +34,10 @@ impl Middleware for Watch {
         "watch"
     }
 
+    fn decides(&self) -> bool {
+        false
+    }
+
     async fn call(&self, cx: &mut Context, call: Call, next: Next<'_>) -> Outcome {
         self.saw("tools/call");
         next.call(cx, call).await

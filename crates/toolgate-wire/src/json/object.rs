@@ -104,8 +104,22 @@ impl Object {
         self.slots.is_empty()
     }
 
-    /// Replaces the value of a key in place, or appends the member.
-    pub fn set(&mut self, key: &str, value: Json) {
+    /// Replaces the value of a key in place, or appends the member. The value is a [`Json`], or anything that has one
+    /// form in JSON: a text, a number, a [`serde_json::Value`], an object.
+    ///
+    /// ```
+    /// use toolgate_wire::Object;
+    ///
+    /// let mut point = Object::new();
+    /// point.set("x", 1);
+    /// point.set("name", "origin");
+    /// assert_eq!(point.finish().as_str(), r#"{"x":1,"name":"origin"}"#);
+    /// ```
+    pub fn set(&mut self, key: &str, value: impl Into<Json>) {
+        self.set_json(key, value.into());
+    }
+
+    fn set_json(&mut self, key: &str, value: Json) {
         self.changed = true;
         let Some(at) = self.position(key) else {
             self.slots.push(Slot::Added(Json::string(key), value));

@@ -142,8 +142,8 @@ fn a_listed_chain_is_checked_like_any_other() {
     let twice = Settings { chain: listed(&["timeout", "timeout"]), ..Settings::default() };
     assert_eq!(
         refused(&twice),
-        "the chain is refused: `timeout` stands in the chain twice: each layer acts once; remove \
-         one of them"
+        "the chain is refused: `timeout` stands in the chain twice: remove one of them, or give one \
+         another name with `named`"
     );
 }
 
@@ -346,4 +346,91 @@ fn no_layer_that_refuses_stands_inside_audit_intent() {
     }
     let sentence = moved("at the end");
     assert!(sentence.contains("`audit-intent` must stand outside `"), "{sentence}");
+}
+
+fn gate(name: &'static str) -> impl Middleware {
+    crate::gate(name, |_: &crate::Context, _: &crate::ToolAccess<'_>| Ok(()))
+}
+
+/// Everything that calls write to, so that the chain has audit-intent and retry.
+fn with_gates(
+    place: impl FnOnce(StackBuilder<'_>) -> StackBuilder<'_>,
+) -> Result<Vec<&'static str>, String> {
+    let settings =
+        Settings { retry: Some(RetryConfig::default()), audit: to_stderr(), ..Settings::default() };
+    let stack = place(builder(&settings, Parts::default()).unwrap()).build();
+    stack.map(|stack| names(&stack)).map_err(|refused| refused.to_string())
+}
+
+#[test]
+fn a_layer_of_the_program_stands_beside_those_of_the_settings() {
+    let order = with_gates(|builder| {
+        builder
+            .before("audit-intent", gate("tenants"))
+            .after("preconditions", gate("billing"))
+            .before("tenants", gate("first").named("outermost"))
+            .layer(Middleware::never_refuses(crate::from_fn("inside", async |cx, call, next| {
+                next.call(cx, call).await
+            })))
+    });
+    assert_eq!(
+        order.unwrap(),
+        [
+            "response-limit",
+            "errors-to-results",
+            "audit",
+            "filter",
+            "policy",
+            "preconditions",
+            "billing",
+            "outermost",
+            "tenants",
+            "audit-intent",
+            "retry",
+            "timeout",
+            "inside",
+        ]
+    );
+    // A layer that is off marks its place.
+    let order = with_gates(|builder| builder.after("safety", gate("tenants"))).unwrap();
+    assert_eq!(order[3..6], ["filter", "policy", "tenants"]);
+}
+
+#[test]
+fn a_wrong_place_is_refused_with_all_mistakes_and_the_place_to_use() {
+    let refused = with_gates(|builder| {
+        builder.before("errors-to-results", gate("tenants")).layer(gate("late"))
+    });
+    let refused = refused.unwrap_err();
+    for part in [
+        "`errors-to-results` must stand outside `tenants`: ",
+        "`audit` must stand outside `tenants`: denials are recorded too",
+        "`late` must stand outside `audit-intent`: an intent is recorded only for a permitted call",
+        "`late` must stand outside `retry`: a refused call must never be tried again",
+        "place `late` with `.before(\"audit-intent\", …)`",
+        "place `tenants` with `.after(\"errors-to-results\", …)`",
+    ] {
+        assert!(refused.contains(part), "{part}: {refused}");
+    }
+    let unknown = with_gates(|builder| builder.before("audit-intnt", gate("tenants"))).unwrap_err();
+    let start = "`tenants` cannot be placed beside `audit-intnt`, which no layer is called (did you mean \
+                 `audit-intent`?): the layers are ";
+    assert!(unknown.starts_with(start), "{unknown}");
+}
+
+#[test]
+fn placed_and_registered_layers_stay_when_the_settings_change() {
+    let parts =
+        Parts::default().register(gate("tenants")).register(gate("tenants").named("billing"));
+    let old = Settings {
+        chain: listed(&["errors-to-results", "tenants", "billing"]),
+        ..Settings::default()
+    };
+    let stack = builder(&old, parts).unwrap().layer(gate("inner")).build().unwrap();
+    assert_eq!(names(&stack), ["errors-to-results", "tenants", "billing", "inner"]);
+    let new = Settings { chain: listed(&["errors-to-results", "billing"]), ..Settings::default() };
+    assert_eq!(
+        names(&stack.successor(&old, &new).unwrap()),
+        ["errors-to-results", "billing", "inner"]
+    );
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use toolgate_wire::Json;
 
 use super::Harness;
-use crate::{Call, Class, Code, RetrySafety, Tool};
+use crate::{Call, Class, Code, Explained, RetrySafety, Tool};
 
 impl Harness {
     /// Checks that listing, calls and explanations tell the same story about every tool, for this caller:
@@ -18,10 +18,14 @@ impl Harness {
     /// Refusals that pass by themselves (a rate limit), and those of invalid arguments, contradict nothing.
     ///
     /// ```should_panic
-    /// use toolgate::{Tier, testing::{self, Harness, tool}, transform_list};
+    /// use toolgate::{
+    ///     Context, Listing, Tier, ToolList,
+    ///     testing::{self, Harness, tool},
+    ///     transform_list,
+    /// };
     ///
     /// // It hides a tool and lets it be called.
-    /// let hide = transform_list("hide", |mut list, _, _| {
+    /// let hide = transform_list("hide", |mut list: ToolList, _: &Listing, _: &mut Context| {
     ///     list.retain(|tool| tool.id().name() != "wipe");
     ///     Ok(list)
     /// });
@@ -71,7 +75,8 @@ impl Harness {
 
     async fn try_call(&self, call: Call) -> Attempt {
         let explained = self.explain_call(&call);
-        let denied = explained.iter().find(|(_, decision)| !decision.allowed);
+        let refuses = |decision: &Explained| !decision.allowed && !decision.is_undecided();
+        let denied = explained.iter().find(|(_, decision)| refuses(decision));
         let (denied_by, asks) =
             (denied.map(|(layer, _)| *layer), explained.iter().any(|(_, it)| it.asks));
         let before = self.server.calls();

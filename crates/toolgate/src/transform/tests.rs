@@ -10,12 +10,12 @@ use crate::{
 
 #[tokio::test]
 async fn a_request_is_changed_or_refused_on_its_way_in() {
-    let chain = testing::chain(transform_request("units", |mut call, cx| {
+    let chain = testing::chain(transform_request("units", |mut call: Call, cx: &mut Context| {
         let mut arguments = call.arguments().and_then(Json::object).unwrap_or_default();
         if arguments.contains("unit") {
             return Err(Failure::new(Code::InvalidArguments, "the unit is ours to say"));
         }
-        arguments.set("unit", Json::string("celsius"));
+        arguments.set("unit", "celsius");
         call.set_arguments(arguments.finish());
         cx.extensions_mut().insert(call.is_changed());
         Ok(call)
@@ -34,13 +34,17 @@ async fn a_request_is_changed_or_refused_on_its_way_in() {
 
 #[tokio::test]
 async fn a_response_is_changed_with_its_request_at_hand() {
-    let chain = testing::chain(transform_response("echo", |outcome, call, cx| {
-        if outcome.failure().is_some() {
-            return outcome;
-        }
-        let asked = call.arguments().map_or("nothing", |json| json.as_str());
-        ToolResult::text(&format!("{asked} of {}", cx.principal())).into()
-    }));
+    let chain = testing::chain(transform_response(
+        "echo",
+        async |outcome: Outcome, call: &Call, cx: &mut Context| {
+            if outcome.failure().is_some() {
+                return outcome;
+            }
+            tokio::task::yield_now().await;
+            let asked = call.arguments().map_or("nothing", |json| json.as_str());
+            ToolResult::text(&format!("{asked} of {}", cx.principal())).into()
+        },
+    ));
     let server = answering(json("{}"));
     let outcome = testing::call(&chain, &tool("t", None), r#"{"n": 1.0}"#, &server).await;
     let told = testing::result_value(&outcome);
@@ -50,14 +54,17 @@ async fn a_response_is_changed_with_its_request_at_hand() {
 #[tokio::test]
 async fn a_listing_is_changed_or_refused_on_its_way_out() {
     let chain = Chain::builder()
-        .layer(transform_list("first-only", |mut list, listing, _| {
-            if listing.cursor.is_some() {
-                return Err(Failure::new(Code::InvalidRequest, "there is one page"));
-            }
-            let first = list.tools().first().cloned();
-            list.set_tools(first.into_iter().collect());
-            Ok(list)
-        }))
+        .layer(transform_list(
+            "first-only",
+            |mut list: ToolList, listing: &Listing, _: &mut Context| {
+                if listing.cursor.is_some() {
+                    return Err(Failure::new(Code::InvalidRequest, "there is one page"));
+                }
+                let first = list.tools().first().cloned();
+                list.set_tools(first.into_iter().collect());
+                Ok(list)
+            },
+        ))
         .build();
     let (chain, mut cx) = (chain.unwrap(), context());
     let mut server = answering(json("{}"));
@@ -70,11 +77,12 @@ async fn a_listing_is_changed_or_refused_on_its_way_out() {
 
 #[test]
 fn transforms_show_their_names() {
-    let layer = transform_request("units", |call, _| Ok(call));
+    let layer = transform_request("units", |call: Call, _: &mut Context| Ok(call));
     assert_eq!(format!("{layer:?}"), "TransformRequest(\"units\")");
     assert_eq!(layer.name(), "units");
-    let layer = transform_response("r", |outcome, _, _| outcome);
+    let layer =
+        transform_response("r", async |outcome: Outcome, _: &Call, _: &mut Context| outcome);
     assert_eq!(format!("{layer:?}"), "TransformResponse(\"r\")");
-    let layer = transform_list("l", |list, _, _| Ok(list));
+    let layer = transform_list("l", async |list: ToolList, _: &Listing, _: &mut Context| Ok(list));
     assert_eq!(format!("{layer:?}"), "TransformList(\"l\")");
 }

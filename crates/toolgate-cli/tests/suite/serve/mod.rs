@@ -16,6 +16,7 @@ mod lies;
 mod lives;
 mod namespaces;
 mod older;
+mod own_layers;
 mod program;
 mod servers;
 mod stdio;

@@ -1,8 +1,8 @@
 //! `UpstreamCall` as the end of the chain: translates the server's response into an outcome for the layers.
 
 use toolgate::{
-    Answer, Boxed, Call, Code, Context, Endpoint, Failure, Listing, Outcome, Request, ToolList,
-    ToolResult,
+    Answer, Boxed, Call, Code, Context, Endpoint, Failure, Listing, Outcome, Peer, Request,
+    ToolList, ToolResult,
 };
 use toolgate_wire::{
     Json, Kind, Message, Shape,
@@ -10,7 +10,11 @@ use toolgate_wire::{
 };
 
 use super::{UpstreamCall, UpstreamReply};
-use crate::{gateway::era_bridge, rpc_error, upstream::failures::protocol_violation};
+use crate::{
+    gateway::{era_bridge, tool_call},
+    rpc_error,
+    upstream::failures::protocol_violation,
+};
 
 impl UpstreamCall<'_> {
     fn to(&self) -> Era {
@@ -112,8 +116,21 @@ impl Endpoint for UpstreamCall<'_> {
                     self.answer(&answer, from, is_verbatim)
                 }
                 Ok(UpstreamReply::Asked(result)) => Answer { body: Ok(result), origin: None },
-                Err(failure) => Answer { body: Err(failure.to_rpc().to_json()), origin: None },
+                Err(failure) => failure.into(),
             }
         })
+    }
+
+    fn peer(&self) -> Option<&dyn Peer> {
+        Some(self)
+    }
+
+    fn nested<'b>(
+        &'b self,
+        cx: &'b Context,
+        tool: &'b str,
+        arguments: Option<Json>,
+    ) -> Boxed<'b, Outcome> {
+        Box::pin(tool_call::nested(self.gateway, self.incoming, cx, tool, arguments))
     }
 }

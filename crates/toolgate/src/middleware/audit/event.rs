@@ -13,7 +13,7 @@ use super::{
 use crate::{
     call::Call,
     context::{CallId, ClientInfo, Context, Session},
-    failure::Executed,
+    failure::{Executed, Failure},
     middleware::preconditions::{Approval, ApprovalNote},
     outcome::Outcome,
     registry::Class,
@@ -74,7 +74,7 @@ impl AuditEvent {
         self.end = End {
             class: Some(outcome.class()),
             executed: Some(outcome.executed()),
-            code: failure.map(|failure| failure.code().name()),
+            code: failure.map(Failure::code_name),
             error_type: failure.map(|failure| failure.error_type().to_owned()),
             rule: failure.and_then(|failure| failure.rule()).map(str::to_owned),
             result_bytes: outcome.result().map(|result| result.json().len()),

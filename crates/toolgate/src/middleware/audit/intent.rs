@@ -106,6 +106,10 @@ impl Middleware for AuditIntent {
         NAME
     }
 
+    fn decides(&self) -> bool {
+        false
+    }
+
     fn describe(&self) -> String {
         let which = match self.sink.intents() {
             Intents::All => "every call",
@@ -138,6 +142,7 @@ impl Middleware for AuditIntent {
                 timeout::NAME,
                 "the timeout of the tool does not include the writing of the intent",
             ),
+            Order::InsideDecisions(PERMITTED),
         ]
     }
 

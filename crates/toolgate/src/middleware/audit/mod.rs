@@ -92,6 +92,10 @@ impl Middleware for Audit {
         NAME
     }
 
+    fn decides(&self) -> bool {
+        false
+    }
+
     fn describe(&self) -> String {
         format!("one record per call to {}, arguments redacted", self.sink.describe())
     }
@@ -104,7 +108,12 @@ impl Middleware for Audit {
         const TIMED: Order =
             Order::Outside(super::timeout::NAME, "calls that took too long are recorded too");
         const DENIED: &str = "denials are recorded too";
+        const REQUIRED: Order = Order::Requires(
+            intent::NAME,
+            "`audit.required` is set, so that no call may run before its record is written",
+        );
         const WITH_DECISIONS: &[Order] = &[
+            REQUIRED,
             Order::Outside(super::safety::NAME, DENIED),
             Order::Outside(super::scopes::NAME, DENIED),
             Order::Outside(super::overrides::NAME, "refusals are recorded too"),
@@ -114,10 +123,20 @@ impl Middleware for Audit {
             Order::Outside(super::policy::NAME, DENIED),
             Order::Outside(super::rate_limit::NAME, "refusals are recorded too"),
             Order::Outside(super::preconditions::NAME, "previews are recorded too"),
+            Order::OutsideDecisions(DENIED),
             TIMED,
         ];
+        let with_decisions = if self.sink.is_required() {
+            WITH_DECISIONS
+        } else {
+            WITH_DECISIONS.get(1..).unwrap_or_default()
+        };
         // An audit that records only executed calls may stand inside of the layers that refuse calls.
-        if self.sink.records_decisions() { WITH_DECISIONS } else { &[TIMED] }
+        match (self.sink.records_decisions(), self.sink.is_required()) {
+            (true, _) => with_decisions,
+            (false, true) => &[REQUIRED, TIMED],
+            (false, false) => &[TIMED],
+        }
     }
 
     async fn call(&self, cx: &mut Context, call: Call, next: Next<'_>) -> Outcome {

@@ -217,6 +217,10 @@ impl Middleware for Breaker {
         NAME
     }
 
+    fn decides(&self) -> bool {
+        false
+    }
+
     fn describe(&self) -> String {
         let BreakerConfig { failures, share, of, wait, per, .. } = &self.config;
         let per = match per {

@@ -49,6 +49,10 @@ impl Middleware for ReturnCallId {
         NAME
     }
 
+    fn decides(&self) -> bool {
+        false
+    }
+
     fn describe(&self) -> String {
         format!("a result tells its call's id in _meta[\"{KEY}\"]")
     }

@@ -27,6 +27,10 @@ impl Middleware for McpCoreResults {
         NAME
     }
 
+    fn decides(&self) -> bool {
+        false
+    }
+
     fn describe(&self) -> String {
         "a failed call answers with isError and structuredContent, as mcp-core".to_owned()
     }

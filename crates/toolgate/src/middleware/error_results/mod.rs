@@ -7,7 +7,7 @@ mod mcp_core;
 #[cfg(test)]
 mod tests;
 
-use toolgate_wire::{Json, mcp::code};
+use toolgate_wire::Json;
 
 pub use mcp_core::McpCoreResults;
 
@@ -56,6 +56,10 @@ impl Middleware for ErrorResults {
         NAME
     }
 
+    fn decides(&self) -> bool {
+        false
+    }
+
     fn describe(&self) -> String {
         "a failed call answers with isError, the message and _meta".to_owned()
     }
@@ -90,7 +94,7 @@ fn render_outcome(
         return outcome;
     };
     let has_other_delivery = failure.code().entry().delivery != Delivery::Result
-        || failure.rpc().is_some_and(is_for_the_client);
+        || failure.rpc().is_some_and(RpcError::is_for_the_client);
     if outcome.result().is_some() || has_other_delivery {
         return outcome;
     }
@@ -107,13 +111,8 @@ const ORDER: &[Order] = &[
     Order::Outside(super::safety::NAME, RENDERED),
     Order::Outside(super::retry::NAME, RENDERED),
     Order::Outside(super::timeout::NAME, RENDERED),
+    Order::OutsideDecisions("a refusal outside of it would reach the client as a JSON-RPC error"),
 ];
-
-/// Whether an error of the server is one of the protocol's own (`-32042`: open this page first; `-32021`: declare this
-/// capability). The client acts on the data of such an error; a result would hide the data from the client.
-pub(in crate::middleware) fn is_for_the_client(rpc: &RpcError) -> bool {
-    code::MCP.contains(&rpc.code)
-}
 
 /// The text of an error result: the message, and how to recover.
 struct RenderedFailure {
@@ -153,7 +152,7 @@ fn render(failure: &Failure, message: &RenderedFailure) -> ToolResult {
     let mut meta = serde_json::json!({
         "error_type": failure.error_type(),
         "expected": failure.is_expected(),
-        "code": failure.code().name(),
+        "code": failure.code_name(),
     });
     if let Some(meta) = meta.as_object_mut() {
         if let Some(suggestion) = &message.suggestion {
@@ -184,7 +183,7 @@ fn render(failure: &Failure, message: &RenderedFailure) -> ToolResult {
 
 /// Logs a failure that the caller can correct as a warning, and other failures as errors.
 fn log(failure: &Failure, message: &RenderedFailure, call: &Call) {
-    let (tool, code) = (call.id(), failure.code().name());
+    let (tool, code) = (call.id(), failure.code_name());
     if failure.code().entry().class == crate::registry::Class::Preview {
         // A preview is not a failure: the caller reads what the call would do.
         tracing::info!(%tool, code, "the call was only shown");

@@ -210,7 +210,7 @@ impl End {
         let approval = self.approval.as_ref();
         record.approval = approval.and_then(|approval| serde_json::to_string(approval).ok());
         let Some(failure) = &self.failure else { return };
-        record.code = Some(failure.code().name().to_owned());
+        record.code = Some(failure.code_name().to_owned());
         record.decided_by = failure.decided_by().map(str::to_owned);
         record.rule = failure.rule().map(cut);
         record.error_bytes = Some(failure.message().len() as u64);

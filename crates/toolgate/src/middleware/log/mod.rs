@@ -75,6 +75,10 @@ impl Middleware for Log {
         NAME
     }
 
+    fn decides(&self) -> bool {
+        false
+    }
+
     fn describe(&self) -> String {
         let what = if self.sink.wants_listings() { "call and listing" } else { "call" };
         let results = if self.sink.wants_results() { "with its result" } else { "without results" };

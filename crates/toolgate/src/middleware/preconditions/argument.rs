@@ -96,6 +96,10 @@ impl Middleware for ConfirmArgument {
         NAME
     }
 
+    fn decides(&self) -> bool {
+        false
+    }
+
     fn describe(&self) -> String {
         "`__confirm` is lifted off the arguments of tools that need a confirmation".to_owned()
     }

@@ -100,6 +100,10 @@ impl Middleware for Preconditions {
         Hooks::CALL
     }
 
+    fn decides(&self) -> bool {
+        !self.gate.is_empty()
+    }
+
     fn order(&self) -> &'static [Order] {
         const LAST: &str = "a person is asked only about calls that the other checks allow";
         const RECORDED: &str = "previews and refusals are recorded too";

@@ -119,6 +119,10 @@ impl Middleware for ResponseLimit {
         NAME
     }
 
+    fn decides(&self) -> bool {
+        false
+    }
+
     fn describe(&self) -> String {
         let keep = match self.config.keep {
             Keep::Tail => "tail",
@@ -135,7 +139,7 @@ impl Middleware for ResponseLimit {
     }
 
     fn hooks(&self) -> Hooks {
-        Hooks { list: false, ..Hooks::ALL }
+        Hooks { list: false, notification: false, ..Hooks::ALL }
     }
 
     fn order(&self) -> &'static [Order] {

@@ -127,6 +127,10 @@ impl Middleware for Retry {
         NAME
     }
 
+    fn decides(&self) -> bool {
+        false
+    }
+
     fn describe(&self) -> String {
         let named = match self.config.codes.len() + self.config.messages.len() {
             0 => String::new(),

@@ -7,23 +7,21 @@ mod detectors;
 mod rules;
 #[cfg(test)]
 mod tests;
-mod walk;
 
 pub use config::{PatternConfig, SanitizeConfig};
 pub use rules::BadSanitize;
 use rules::Rules;
 use toolgate_wire::{Json, mcp::method};
-use walk::Area;
 
-use super::error_results::is_for_the_client;
 use crate::{
     call::{Answer, Call, Request},
     context::Context,
-    failure::{Failure, RpcError},
+    failure::RpcError,
     layer::Next,
     layer_spec::{BadSettings, BuiltLayer, LayerInputs, LayerSpec},
     middleware::{Hooks, Middleware, Notice, Order},
     outcome::Outcome,
+    readable::{self, Area},
     selector::Selector,
 };
 
@@ -87,60 +85,12 @@ impl Sanitize {
     }
 
     fn json(&self, json: &Json, area: Area) -> Option<Json> {
-        walk::clean(json, area, |text| self.rules.clean(text))
+        readable::replace(json, area, |text| self.rules.clean(text))
     }
 
     /// The cleaned outcome. If nothing is replaced, the result keeps the bytes of the message that carried it.
     fn outcome(&self, outcome: Outcome) -> Outcome {
-        let result = outcome.result().and_then(|result| {
-            let json = self.json(result.json(), Area::Top)?;
-            Some(result.with_json(json))
-        });
-        let failure = outcome.failure().and_then(|failure| self.failure(failure));
-        let mut cleaned = outcome;
-        if let Some(failure) = failure {
-            cleaned.set_failure(failure);
-        }
-        if let Some(result) = result {
-            cleaned.set_result(result);
-        }
-        cleaned
-    }
-
-    /// The cleaned failure. `None` if nothing is replaced.
-    fn failure(&self, failure: &Failure) -> Option<Failure> {
-        let message = self.rules.clean(failure.message());
-        let suggestion = failure.suggestion().and_then(|text| self.rules.clean(text));
-        let rpc = failure.rpc().and_then(|rpc| self.rpc(rpc));
-        if message.is_none() && suggestion.is_none() && rpc.is_none() {
-            return None;
-        }
-        let mut cleaned = failure.clone();
-        if let Some(message) = message {
-            cleaned = cleaned.with_message(message);
-        }
-        if let Some(suggestion) = suggestion {
-            cleaned = cleaned.suggest(suggestion);
-        }
-        if let Some(rpc) = rpc {
-            cleaned = cleaned.with_rpc(rpc);
-        }
-        Some(cleaned)
-    }
-
-    fn rpc(&self, rpc: &RpcError) -> Option<RpcError> {
-        let message = self.rules.clean(&rpc.message);
-        // Clients act on the data of the protocol's own errors, such as a page to open.
-        let data = rpc.data.as_ref().filter(|_| !is_for_the_client(rpc));
-        let data = data.and_then(|data| self.json(data, Area::Data));
-        if message.is_none() && data.is_none() {
-            return None;
-        }
-        Some(RpcError {
-            code: rpc.code,
-            message: message.unwrap_or_else(|| rpc.message.clone()),
-            data: data.or_else(|| rpc.data.clone()),
-        })
+        outcome.replace_texts(&mut |text| self.rules.clean(text))
     }
 
     /// The cleaned error object of a request that is not a call. `None` if nothing is replaced.
@@ -150,7 +100,7 @@ impl Sanitize {
             message: error.get("message")?.text()?.into_owned(),
             data: error.get("data"),
         };
-        let cleaned = self.rpc(&rpc)?;
+        let cleaned = rpc.replace_texts(&mut |text| self.rules.clean(text))?;
         let mut object = error.object()?;
         object.set("message", Json::string(&cleaned.message));
         if let Some(data) = cleaned.data {
@@ -163,6 +113,10 @@ impl Sanitize {
 impl Middleware for Sanitize {
     fn name(&self) -> &'static str {
         NAME
+    }
+
+    fn decides(&self) -> bool {
+        false
     }
 
     fn describe(&self) -> String {
@@ -184,7 +138,7 @@ impl Middleware for Sanitize {
     }
 
     fn hooks(&self) -> Hooks {
-        Hooks { list: false, ..Hooks::ALL }
+        Hooks { list: false, notification: false, ..Hooks::ALL }
     }
 
     fn order(&self) -> &'static [Order] {

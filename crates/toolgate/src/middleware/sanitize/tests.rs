@@ -7,7 +7,7 @@ use super::{
     *,
 };
 use crate::{
-    Chain, Code, Endpoint, Reply, Tier, Tool, ToolResult,
+    Chain, Code, Endpoint, Failure, Reply, Tier, Tool, ToolResult,
     middleware::{audit, error_results::ErrorResults, response_limit},
     random::Random,
     testing::{self, ScriptedServer, answering, chain, context, failing, json, result_value, tool},
@@ -400,7 +400,7 @@ fn whatever_is_not_replaced_is_the_same_value() {
         assert_eq!(layer.json(&json(text.clone()), Area::Top), None);
         // The same value with something to replace in front of each string that is no key.
         let value = json(plain.clone());
-        let marked = walk::clean(&value, Area::Data, |text| Some(format!("Zz{text}")));
+        let marked = readable::replace(&value, Area::Data, |text| Some(format!("Zz{text}")));
         let Some(marked) = marked else { continue };
         let again = layer.json(&marked, Area::Data).unwrap();
         assert_eq!(again.to_value().ok(), value.to_value().ok(), "{plain}");

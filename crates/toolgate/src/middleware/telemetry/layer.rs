@@ -45,6 +45,10 @@ impl Middleware for Telemetry {
         NAME
     }
 
+    fn decides(&self) -> bool {
+        false
+    }
+
     fn describe(&self) -> String {
         match &self.redactor {
             Some(_) => "spans and metrics of every request, with redacted arguments".to_owned(),

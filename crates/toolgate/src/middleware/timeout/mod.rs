@@ -66,6 +66,10 @@ impl Middleware for Timeout {
         NAME
     }
 
+    fn decides(&self) -> bool {
+        false
+    }
+
     fn describe(&self) -> String {
         format!("a call is cancelled after {}", duration::format(self.after))
     }

@@ -61,6 +61,10 @@ impl Middleware for Trail {
         NAME
     }
 
+    fn decides(&self) -> bool {
+        false
+    }
+
     fn describe(&self) -> String {
         "one record per call to the endpoint of `[trail]`, arguments redacted".to_owned()
     }

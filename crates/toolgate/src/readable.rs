@@ -1,4 +1,4 @@
-//! Walks over the bytes of a message and cleans its readable strings.
+//! Walks over the bytes of a message and replaces its readable strings.
 
 use std::{borrow::Cow, ops::Range};
 
@@ -6,16 +6,16 @@ use toolgate_wire::{Json, Limits};
 
 /// The position of a value in a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Area {
+pub(crate) enum Area {
     /// A result.
     Top,
     /// Blocks that people and models read: `content`, `contents`, `messages`.
     Blocks,
-    /// Arbitrary data, of which every string is cleaned.
+    /// Arbitrary data, of which every string is replaced.
     Data,
     /// The params of a server's notification or request.
     Params,
-    /// A schema of a form or of a tool, of which titles and descriptions are cleaned.
+    /// A schema of a form or of a tool, of which titles and descriptions are replaced.
     Schema,
     /// Input requests by key.
     Inputs,
@@ -50,7 +50,7 @@ impl Area {
                 | "$schema" | "$id",
             )
             | (Self::Input, "method") => Self::Opaque,
-            // Tasks: ids, states and times. The result in a task is cleaned as a result.
+            // Tasks: ids, states and times. The result in a task is replaced as a result.
             (
                 Self::Task | Self::Params,
                 "taskId" | "status" | "createdAt" | "lastUpdatedAt" | "resultType",
@@ -71,21 +71,21 @@ impl Area {
         }
     }
 
-    /// Whether strings in this area are cleaned.
+    /// Whether strings in this area are replaced.
     fn is_readable(self) -> bool {
         matches!(self, Self::Blocks | Self::Data | Self::Schema | Self::Task | Self::Params)
     }
 }
 
-/// The value with all readable strings cleaned; `None` if it stays unchanged. Keys, order, white space and all other
-/// spelling stay.
+/// The value with all readable strings replaced for which `replacement` returns another text; `None` if there are none.
+/// Keys, order, white space and all other spelling stay.
 ///
-/// One pass without recursion. Of duplicate keys both values are cleaned, because it is unknown which one a client
+/// One pass without recursion. Of duplicate keys both values are replaced, because it is unknown which one a client
 /// reads.
-pub(super) fn clean(
+pub(crate) fn replace(
     json: &Json,
     area: Area,
-    mut clean: impl FnMut(&str) -> Option<String>,
+    mut replacement: impl FnMut(&str) -> Option<String>,
 ) -> Option<Json> {
     let text = json.as_bytes();
     let mut edits: Vec<(Range<usize>, Json)> = Vec::new();
@@ -104,9 +104,9 @@ pub(super) fn clean(
                     continue;
                 }
                 if next.is_readable()
-                    && let Some(cleaned) = clean(&decoded(text, span.clone()))
+                    && let Some(new) = replacement(&decoded(text, span.clone()))
                 {
-                    edits.push((span, Json::string(&cleaned)));
+                    edits.push((span, Json::string(&new)));
                 }
                 next = here;
                 continue;
