@@ -1,43 +1,38 @@
 //! The command line: its commands and the help text of the program.
 
-use std::process::ExitCode;
+use std::{ffi::OsString, process::ExitCode};
 
-use clap::{CommandFactory as _, Parser, Subcommand, builder::styling};
+use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
-use crate::commands::{
-    approvals::{ApprovalsCommand, Approve, Deny},
-    audit::AuditCommand,
-    chain::Chain,
-    check::Check,
-    completions::Completions,
-    config::ConfigCommand,
-    log::Log,
-    reload::Reload,
-    replay::Replay,
-    serve::ServeCommand,
-    status::StatusCommand,
-    stdio::Stdio,
-    tmux::TmuxCommand,
-    why::Why,
-    wrap::Wrap,
+use crate::{
+    commands::{
+        approvals::{ApprovalsCommand, Approve, Deny},
+        audit::AuditCommand,
+        chain::Chain,
+        check::Check,
+        completions::Completions,
+        config::ConfigCommand,
+        demo::Demo,
+        doctor::Doctor,
+        log::Log,
+        reload::Reload,
+        replay::Replay,
+        serve::ServeCommand,
+        status::StatusCommand,
+        stdio::Stdio,
+        tmux::TmuxCommand,
+        why::Why,
+        wrap::Wrap,
+    },
+    help,
 };
-
-const STYLES: styling::Styles = styling::Styles::styled()
-    .header(styling::AnsiColor::Green.on_default().bold())
-    .usage(styling::AnsiColor::Green.on_default().bold())
-    .literal(styling::AnsiColor::Cyan.on_default().bold())
-    .placeholder(styling::AnsiColor::Cyan.on_default());
 
 /// Middleware and gateway for MCP (Model Context Protocol)
 ///
 /// toolgate sits between AI agents and MCP servers. It authorises, limits and records every tool call, and hides tools
 /// that an agent may not use.
 #[derive(Debug, Parser)]
-#[command(name = "toolgate", version, styles = STYLES, arg_required_else_help = true)]
-#[command(
-    after_help = "toolgate writes its own messages to stderr. TOOLGATE_LOG=error|warn|info|debug|off sets the \
-                  level (default: warn). NO_COLOR=1 switches colours off."
-)]
+#[command(name = "toolgate", version, styles = help::STYLES, arg_required_else_help = true)]
 pub(crate) struct Arguments {
     #[command(subcommand)]
     pub(crate) command: Command,
@@ -46,6 +41,8 @@ pub(crate) struct Arguments {
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    Demo(Demo),
+    Doctor(Doctor),
     Wrap(Box<Wrap>),
     Serve(Box<ServeCommand>),
     Stdio(Box<Stdio>),
@@ -65,10 +62,21 @@ pub(crate) enum Command {
     Completions(Completions),
 }
 
+impl Arguments {
+    /// Reads the command line; ends the program for help and for errors.
+    pub(crate) fn read() -> Self {
+        let words: Vec<OsString> = std::env::args_os().skip(1).collect();
+        let matches = help::grouped(Self::command(), &words).get_matches();
+        Self::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
+    }
+}
+
 impl Command {
     /// Runs the command.
     pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
         match self {
+            Self::Demo(demo) => demo.run(),
+            Self::Doctor(doctor) => doctor.run(),
             Self::Wrap(wrap) => wrap.run(),
             Self::Serve(serve) => serve.run(),
             Self::Stdio(stdio) => stdio.run(),

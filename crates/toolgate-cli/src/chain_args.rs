@@ -27,7 +27,7 @@ use toolgate_gateway::{
 use crate::{config_file, inputs, log};
 
 /// The options that set the chain.
-#[derive(Clone, Debug, Args)]
+#[derive(Clone, Debug, Default, Args)]
 pub(crate) struct ChainArgs {
     /// Read this config: a toolgate.toml, or the config of an MCP client
     #[arg(long, value_name = "FILE", env = "TOOLGATE_CONFIG")]
@@ -91,6 +91,11 @@ pub(crate) struct ChainArgs {
 }
 
 impl ChainArgs {
+    /// No option but the config.
+    pub(crate) fn of_config(config: Option<PathBuf>) -> Self {
+        Self { config, ..Self::default() }
+    }
+
     /// The namespace whose settings apply.
     pub(crate) fn namespace(&self) -> &str {
         self.namespace.as_deref().unwrap_or(NAMESPACE)

@@ -4,12 +4,11 @@ mod arguments;
 mod chain_args;
 mod commands;
 mod config_file;
+mod help;
 mod inputs;
 mod log;
 
 use std::process::ExitCode;
-
-use clap::Parser as _;
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -19,7 +18,7 @@ fn main() -> ExitCode {
     if let Some(code) = commands::keep_server::run_if_asked() {
         return code;
     }
-    let arguments = arguments::Arguments::parse();
+    let arguments = arguments::Arguments::read();
     if let Err(error) = log::start() {
         log::fail(&error);
         return ExitCode::from(2);

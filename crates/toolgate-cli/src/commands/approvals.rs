@@ -47,9 +47,15 @@ pub(crate) struct Approve {
     /// Ids from `toolgate approvals`, or their first characters
     #[arg(required = true, value_name = "ID")]
     ids: Vec<String>,
+
+    /// Write one JSON object per line
+    #[arg(long)]
+    json: bool,
 }
 
-/// Deny waiting calls; the agent reads the denial when it repeats the call
+/// Deny waiting calls, with a reason for the agent
+///
+/// The agent reads the denial when it repeats the call.
 #[derive(Debug, Args)]
 pub(crate) struct Deny {
     /// Ids from `toolgate approvals`, or their first characters
@@ -59,6 +65,10 @@ pub(crate) struct Deny {
     /// Tell the agent this reason
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
+
+    /// Write one JSON object per line
+    #[arg(long)]
+    json: bool,
 }
 
 fn folder() -> anyhow::Result<ApprovalFolder> {
@@ -163,7 +173,7 @@ impl ApprovalsCommand {
 
 impl Approve {
     pub(crate) fn run(&self) -> anyhow::Result<ExitCode> {
-        decide(&self.ids, &Verdict::Approve)
+        decide(&self.ids, &Verdict::Approve, self.json)
     }
 }
 
@@ -172,18 +182,21 @@ impl Deny {
         let reason =
             self.reason.as_deref().map(|reason| fit(&clean(reason), MAX_REASON_CHARS).into_owned());
         let reason = reason.filter(|reason| !reason.trim().is_empty());
-        decide(&self.ids, &Verdict::Deny(reason))
+        decide(&self.ids, &Verdict::Deny(reason), self.json)
     }
 }
 
 /// Decides each call. One that cannot be decided is an error and does not stop the others.
-fn decide(ids: &[String], verdict: &Verdict) -> anyhow::Result<ExitCode> {
+fn decide(ids: &[String], verdict: &Verdict, json: bool) -> anyhow::Result<ExitCode> {
     let folder = folder()?;
     let by = Principal::local().to_string();
     let style = Style::of_stdout();
     let mut code = ExitCode::SUCCESS;
     for id in ids {
         match folder.decide(id, verdict, &by) {
+            Ok(record) if json => {
+                writeln!(std::io::stdout(), "{}", show::json(&record, Timestamp::now()))?;
+            }
             Ok(record) => writeln!(std::io::stdout(), "{}", show::decided(&record, &style))?,
             Err(error) => {
                 crate::log::fail(&error.into());

@@ -8,9 +8,9 @@ use toolgate_gateway::gateway::Inspection;
 
 use crate::chain_args::ChainArgs;
 
-/// Print the layers that every call passes, outermost first, and their settings
+/// Print the layers that every call passes, and their settings
 ///
-/// Without --namespace, it prints the chains of all namespaces that `toolgate serve` would serve. It starts no server.
+/// The outermost layer is the first. Without --namespace, it prints the chains of all namespaces that `toolgate serve` would serve. It starts no server.
 #[derive(Debug, Args)]
 #[command(mut_arg("namespace", |namespace| namespace.help("Print only the chain of this namespace [default: all namespaces]")))]
 pub(crate) struct Chain {

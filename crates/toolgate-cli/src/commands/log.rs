@@ -77,6 +77,10 @@ pub(crate) struct Log {
     /// Output format
     #[arg(long, value_enum, default_value_t = Format::Table)]
     format: Format,
+
+    /// The same as `--format json`; with --follow as `--format jsonl`
+    #[arg(long, conflicts_with = "format")]
+    json: bool,
 }
 
 /// The outcomes, as the log names them.
@@ -118,7 +122,7 @@ const FOLLOW_INTERVAL: Duration = Duration::from_millis(300);
 
 impl Log {
     pub(crate) fn run(&self) -> anyhow::Result<ExitCode> {
-        if self.follow && self.format == Format::Json {
+        if self.follow && self.format() == Format::Json {
             bail!("`--format json` writes one array, which would never end: use `--format jsonl`");
         }
         let url = self.url()?;
@@ -142,6 +146,14 @@ impl Log {
                 _ => done.map(|()| ExitCode::SUCCESS),
             }
         })
+    }
+
+    fn format(&self) -> Format {
+        match (self.json, self.follow) {
+            (true, true) => Format::Jsonl,
+            (true, false) => Format::Json,
+            (false, _) => self.format,
+        }
     }
 
     fn url(&self) -> anyhow::Result<String> {
@@ -169,14 +181,14 @@ impl Log {
         }
         let mut listing = Listing { store: &**store, writer: self.writer(style), out };
         let mut filter = self.filter();
-        let lines = match (self.lines, self.format) {
+        let lines = match (self.lines, self.format()) {
             (Some(lines), _) => lines,
             (None, Format::Table) => DEFAULT_LINES,
             (None, _) => usize::MAX,
         };
         let (written, mut head) = listing.write(&filter, lines).await?;
         if !self.follow {
-            if written == 0 && self.format == Format::Table {
+            if written == 0 && self.format() == Format::Table {
                 tracing::warn!("no matching calls");
             }
             return listing.finish();
@@ -200,7 +212,7 @@ impl Log {
     }
 
     fn writer(&self, style: Style) -> Writer {
-        match self.format {
+        match self.format() {
             Format::Table => Writer::Table(Table::new(style)),
             Format::Json => Writer::Export(Export::json()),
             Format::Jsonl => Writer::Export(Export::jsonl()),
@@ -233,7 +245,7 @@ impl Log {
             },
         };
         let tree = store.tree(id).await?.context("the call has just been removed from the log")?;
-        if self.format == Format::Table {
+        if self.format() == Format::Table {
             call::show(&tree, id, style, out)?;
         } else {
             let records: Vec<CallRecord> = tree.nodes.into_iter().map(|node| node.record).collect();

@@ -8,9 +8,9 @@ use toolgate_gateway::instances;
 
 use crate::chain_args::run_folder;
 
-/// Make running gateways apply their changed config, also if it widens access
+/// Make running gateways apply their changed config
 ///
-/// A running gateway (`toolgate serve`, `wrap`, `stdio` or `tmux`) applies a changed config by itself only if the change
+/// Also if the change widens access. A running gateway (`toolgate serve`, `wrap`, `stdio` or `tmux`) applies a changed config by itself only if the change
 /// narrows access. This command asks all gateways of this user that run with a config file to apply the file as it is
 /// now. Each gateway logs the result.
 #[derive(Debug, Args)]
@@ -18,6 +18,10 @@ pub(crate) struct Reload {
     /// Ask only the gateways that run with this file
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
+
+    /// Print a JSON array with the ids of the processes
+    #[arg(long)]
+    json: bool,
 }
 
 impl Reload {
@@ -36,6 +40,10 @@ impl Reload {
             }
         }
         let mut out = std::io::stdout().lock();
+        if self.json {
+            writeln!(out, "{}", serde_json::json!(asked))?;
+            return Ok(ExitCode::SUCCESS);
+        }
         for pid in asked {
             writeln!(out, "asked process {pid} to reload its config; its log says what changed")?;
         }

@@ -1,11 +1,14 @@
 //! `toolgate serve [CONFIG]`
 
+mod first_run;
 pub(super) mod screen;
 
 use std::{io::IsTerminal as _, path::PathBuf, process::ExitCode, sync::Arc};
 
 use anyhow::bail;
 use clap::Args;
+use first_run::FirstRun;
+use screen::Start;
 use tokio::signal::unix::{SignalKind, signal};
 use toolgate_gateway::{
     config::{Config, ConfigWatch, Trigger, serve::address},
@@ -18,9 +21,10 @@ use crate::{
     config_file,
 };
 
-/// Serve all servers of a config at one HTTP address, for clients of every protocol version
+/// Serve all servers of a config at one HTTP address
 ///
-/// Reads the servers from a toolgate.toml or from the config of an MCP client (JSON, TOML or YAML). Serves streamable HTTP at /mcp and
+/// For clients of every protocol version. Reads the servers from a toolgate.toml or from the config of an MCP client
+/// (JSON, TOML or YAML). Serves streamable HTTP at /mcp and
 /// /mcp/NAMESPACE, and the HTTP+SSE transport of 2024-11-05 at /sse. Every call passes the chain of its namespace.
 /// Without CONFIG, it reads toolgate.toml, .mcp.json or mcp.json in this folder, whichever it finds first.
 ///
@@ -52,9 +56,6 @@ In the config of a client:
   { \"mcpServers\": { \"toolgate\": { \"type\": \"http\", \"url\": \"http://127.0.0.1:8642/mcp\" } } }
 Clients that speak stdio only:  toolgate stdio --to http://127.0.0.1:8642/mcp";
 
-/// The config files that are read if none is named, in this order.
-const CONFIG_FILES: [&str; 3] = ["toolgate.toml", ".mcp.json", "mcp.json"];
-
 impl ServeCommand {
     pub(crate) fn run(mut self) -> anyhow::Result<ExitCode> {
         if self.chain_args.server.is_some() {
@@ -65,19 +66,55 @@ impl ServeCommand {
         if let Some(file) = self.file.take() {
             self.chain_args.config = Some(file);
         }
-        find_config(&mut self.chain_args);
-        let options = options(&self.chain_args, &self.listen, None)?;
         let runtime = super::runtime()?;
-        let code = runtime.block_on(serve(options, &self.chain_args));
+        let served = runtime.block_on(self.serve());
         runtime.shutdown_background();
-        code
+        served.map(|()| ExitCode::SUCCESS)
+    }
+
+    /// Serves the config. Without one, it serves no server until it finds a config.
+    async fn serve(mut self) -> anyhow::Result<()> {
+        // The watches begin before the folder is read, so that no file is missed.
+        let mut first_run = self.chain_args.config.is_none().then(FirstRun::new);
+        find_config(&mut self.chain_args);
+        if self.chain_args.config.is_some() {
+            first_run = None;
+        }
+        loop {
+            let served = self.serve_once(first_run.as_mut()).await;
+            match (served, &mut first_run, self.chain_args.config.take()) {
+                (Ok(None), first_run, _) => {
+                    if let Some(first_run) = first_run.take() {
+                        first_run.end().await;
+                    }
+                    return Ok(());
+                }
+                (Ok(found), ..) => self.chain_args.config = found,
+                (Err(error), Some(first_run), Some(path)) => {
+                    crate::log::fail(&error);
+                    first_run.refuse(path);
+                }
+                (Err(error), ..) => return Err(error),
+            }
+        }
+    }
+
+    /// Serves until the process is to end, or until a config was found.
+    async fn serve_once(
+        &mut self,
+        first_run: Option<&mut FirstRun>,
+    ) -> anyhow::Result<Option<PathBuf>> {
+        let options = options(&self.chain_args, &self.listen, None)?;
+        let first_run = first_run.filter(|_| self.chain_args.config.is_none());
+        serve(options, self, first_run).await
     }
 }
 
 /// Uses the config in this folder if none is named.
 pub(crate) fn find_config(chain_args: &mut ChainArgs) {
     if chain_args.config.is_none() {
-        chain_args.config = CONFIG_FILES.iter().map(PathBuf::from).find(|path| path.exists());
+        chain_args.config =
+            first_run::CONFIG_FILES.iter().map(PathBuf::from).find(|path| path.exists());
     }
 }
 
@@ -139,13 +176,19 @@ pub(crate) fn namespace_settings(
     })
 }
 
-async fn serve(options: GatewayOptions, chain_args: &ChainArgs) -> anyhow::Result<ExitCode> {
+/// Serves until the process is to end; with `first_run` at most until there is a config, which is returned.
+async fn serve(
+    options: GatewayOptions,
+    command: &mut ServeCommand,
+    first_run: Option<&mut FirstRun>,
+) -> anyhow::Result<Option<PathBuf>> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut hangup = signal(SignalKind::hangup())?;
     let mut reload = signal(SignalKind::user_defined1())?;
     let is_in_terminal = std::io::stderr().is_terminal();
     let settles_first = options.settles_first()?;
+    let is_port_chosen = options.serve.listen.iter().any(|address| address.port() == 0);
     let serve = RunningGateway::new(options).await?;
     if settles_first {
         let settled = tokio::select! {
@@ -155,7 +198,7 @@ async fn serve(options: GatewayOptions, chain_args: &ChainArgs) -> anyhow::Resul
         };
         if !matches!(settled, Ok(true)) {
             serve.end().await;
-            return Ok(settled.map(|_| ExitCode::SUCCESS)?);
+            return Ok(settled.map(|_| None)?);
         }
     }
     let listeners = match serve.bind() {
@@ -169,13 +212,20 @@ async fn serve(options: GatewayOptions, chain_args: &ChainArgs) -> anyhow::Resul
     let http_server = listeners.open(&serve)?;
     screen::listening(&addresses, &serve);
     let watch = serve.config_watch();
-    let _announced = chain_args.announce();
+    let _announced = command.chain_args.announce();
     let socket = status_socket();
-    let mut welcome = Box::pin(screen::welcome(&addresses, &serve));
+    let start = Start { config: command.chain_args.config.as_deref(), is_port_chosen };
+    let mut welcome = Box::pin(screen::welcome(&addresses, &serve, start));
     let mut is_welcomed = false;
+    let mut found = Box::pin(config_of(first_run));
+    let mut chosen = None;
     loop {
         tokio::select! {
             () = &mut welcome, if !is_welcomed => is_welcomed = true,
+            path = &mut found, if is_welcomed => {
+                chosen = Some(path);
+                break;
+            }
             _ = terminate.recv() => break,
             _ = interrupt.recv() => break,
             _ = hangup.recv() => {
@@ -191,11 +241,23 @@ async fn serve(options: GatewayOptions, chain_args: &ChainArgs) -> anyhow::Resul
             () = watch.changed() => serve.reload(Trigger::Changed),
         }
     }
-    drop(welcome);
+    drop((welcome, found));
     tracing::info!("shutting down: finishing requests in flight first");
     http_server.stop(&serve).await;
     serve.end().await;
-    Ok(ExitCode::SUCCESS)
+    if chosen.is_some() && !command.listen.is_empty() {
+        // The system chose the port 0: it stays what clients know.
+        command.listen = addresses;
+    }
+    Ok(chosen)
+}
+
+/// Waits for a config, if there is none.
+async fn config_of(first_run: Option<&mut FirstRun>) -> PathBuf {
+    match first_run {
+        Some(first_run) => first_run.config().await,
+        None => std::future::pending().await,
+    }
 }
 
 /// The socket for `toolgate status`. The gateway also runs without it.

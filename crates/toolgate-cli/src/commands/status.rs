@@ -15,9 +15,9 @@ use super::{
 };
 use crate::chain_args::run_folder;
 
-/// Show the running gateways, their servers, and tools that have another name or are left out
+/// Show the running gateways and their servers
 ///
-/// Asks each running `toolgate serve` of this user over a private socket.
+/// Also shows tools that have another name or are left out. Asks each running `toolgate serve` of this user over a private socket.
 ///
 /// Exit status: 0, or 1 if no gateway runs or one of them does not answer.
 #[derive(Debug, Args)]

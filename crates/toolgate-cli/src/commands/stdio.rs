@@ -12,7 +12,7 @@ use toolgate_gateway::{
 use super::signals::Signals;
 use crate::chain_args::ChainArgs;
 
-/// Serve all servers of a config over stdio, or connect stdio to a running gateway (--to)
+/// Serve all servers over stdio, or connect stdio to a gateway
 ///
 /// Without --to, this process is the gateway: it reads the config (by default toolgate.toml, .mcp.json or mcp.json in
 /// this folder) and serves one namespace to the client that started it.
@@ -54,7 +54,7 @@ impl Stdio {
         let namespace = self.chain_args.namespace().to_owned();
         let options = super::serve::options(&self.chain_args, &[], Some(&namespace))?;
         if std::io::stdin().is_terminal() {
-            super::wrap::explain("my-gateway");
+            super::wrap::explain("my-gateway", self.chain_args.config.as_deref());
         }
         let runtime = super::runtime()?;
         let served = runtime.block_on(async {
@@ -88,7 +88,7 @@ impl Stdio {
         let token = self.token_env.as_deref().map(token).transpose()?;
         let bridge = Bridge::new(&bridge::BridgeOptions { url: url.to_owned(), token })?;
         if std::io::stdin().is_terminal() {
-            super::wrap::explain("my-gateway");
+            super::wrap::explain("my-gateway", None);
         }
         let runtime = super::runtime()?;
         let ended = runtime.block_on(async {

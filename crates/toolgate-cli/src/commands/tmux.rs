@@ -20,9 +20,9 @@ use toolgate_tmux::{
 
 use crate::{chain_args::ChainArgs, config_file};
 
-/// Give an agent your tmux: an MCP server over stdio, with the chain around every call
+/// Give an agent your tmux, with the chain around every call
 ///
-/// A replacement for libtmux-mcp: it has all its tools, with their names, arguments and results, its resources, prompts
+/// An MCP server over stdio, and a replacement for libtmux-mcp: it has all its tools, with their names, arguments and results, its resources, prompts
 /// and environment variables.
 ///
 /// It hides and refuses tools above the safety tier, refuses calls that would end its own pane, and records every call
@@ -201,7 +201,7 @@ impl TmuxCommand {
         }
         let (tmux, settings) = server(&self.chain_args, &config, Some(&self.tmux_args))?;
         if std::io::stdin().is_terminal() {
-            super::wrap::explain(NAME);
+            super::wrap::explain(NAME, self.chain_args.config.as_deref());
         }
         super::runtime().map(|runtime| {
             let served = runtime.block_on(serve(&self.chain_args, &config, &watch, tmux, settings));

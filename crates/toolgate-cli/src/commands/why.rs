@@ -1,6 +1,11 @@
 //! `toolgate why TOOL`
 
-use std::{ffi::OsString, fmt, io::Write as _, process::ExitCode, sync::Arc};
+use std::{
+    ffi::OsString,
+    io::{self, Write as _},
+    process::ExitCode,
+    sync::Arc,
+};
 
 use anyhow::{Context as _, bail};
 use clap::Args;
@@ -12,6 +17,7 @@ use toolgate_gateway::{
 };
 use toolgate_wire::{Json, Limits};
 
+use super::log::style::{Paint, Style, wrapped};
 use crate::chain_args::ChainArgs;
 
 /// Explain what each layer would do with a call, and why
@@ -96,13 +102,18 @@ impl Why {
             missing.dedup();
             bail!("{}", missing.join("\n"));
         }
-        let mut out = std::io::stdout().lock();
+        let mut out = io::stdout().lock();
         if self.json {
             let all: Vec<serde_json::Value> = answers.iter().map(Explanation::to_json).collect();
             writeln!(out, "{}", json!(all))?;
         } else {
-            let texts: Vec<String> = answers.iter().map(ToString::to_string).collect();
-            write!(out, "{}", texts.join("\n"))?;
+            let style = Style::of_stdout();
+            for (at, answer) in answers.iter().enumerate() {
+                if at > 0 {
+                    writeln!(out)?;
+                }
+                answer.write(&style, &mut out)?;
+            }
         }
         let is_allowed = answers.iter().all(|answer| answer.denied_by().is_none());
         Ok(if is_allowed { ExitCode::SUCCESS } else { ExitCode::FAILURE })
@@ -315,8 +326,8 @@ impl Explanation {
     }
 }
 
-impl fmt::Display for Explanation {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl Explanation {
+    fn write(&self, style: &Style, out: &mut impl io::Write) -> io::Result<()> {
         let tool = self.call.tool();
         let listed = match &self.wire_name {
             WireName::Listed(name) if name == tool.id().name() => "listed by its server".to_owned(),
@@ -331,28 +342,48 @@ impl fmt::Display for Explanation {
                     .to_owned()
             }
         };
+        let screen = style.width.unwrap_or(usize::MAX);
         let namespace = &self.cx.session().namespace;
         let asked = format!("{} for {} in namespace {namespace}", tool.id(), self.cx.principal());
-        writeln!(out, "{}", printable::message(&asked))?;
-        let tier = self.tier().unwrap_or("no tier");
-        writeln!(out, "  {tier}, {}\n", printable::message(&listed))?;
+        writeln!(out, "{}", style.paint(Paint::Strong, &printable::message(&asked)))?;
+        let about = format!("{}, {listed}", self.tier().unwrap_or("no tier"));
+        for line in wrapped(&printable::message(&about), screen.saturating_sub(2)) {
+            writeln!(out, "  {line}")?;
+        }
+        writeln!(out)?;
         let width = self.verdicts.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
+        let room = screen.saturating_sub(width + INDENT).max(MIN_ROOM);
         for (name, verdict) in &self.verdicts {
-            let word = match (verdict.allowed, verdict.asks) {
-                (true, true) => "ASKS  ",
-                (true, false) => "allows",
-                (false, _) => "DENIES",
+            let (paint, word) = match (verdict.allowed, verdict.asks) {
+                (true, true) => (Paint::Warn, "ASKS  "),
+                (true, false) => (Paint::Good, "allows"),
+                (false, _) => (Paint::Bad, "DENIES"),
             };
-            writeln!(out, "  {name:width$}  {word}  {}", printable::message(&verdict.rule))?;
-            for why in verdict.why.lines() {
-                writeln!(out, "  {:width$}          {}", "", printable::message(why))?;
+            let word = style.paint(paint, word);
+            let mut start = format!("  {name:width$}  {word}");
+            for line in wrapped(&printable::message(&verdict.rule), room) {
+                writeln!(out, "{start}  {line}")?;
+                start = " ".repeat(width + INDENT - 2);
+            }
+            for line in verdict.why.lines().flat_map(|why| wrapped(&printable::message(why), room))
+            {
+                let line = style.paint(Paint::Quiet, &line).into_owned();
+                writeln!(out, "{:1$}{line}", "", width + INDENT)?;
             }
         }
-        match (self.denied_by(), self.asked_by()) {
+        let (paint, text) = match (self.denied_by(), self.asked_by()) {
             // A tool can be listed and this call denied: with other arguments the call may run.
-            (Some(name), _) => writeln!(out, "\nthe call would be denied by `{name}`"),
-            (None, Some(_)) => writeln!(out, "\nthe call would run once a person has confirmed it"),
-            (None, None) => writeln!(out, "\nthe call would run"),
-        }
+            (Some(name), _) => (Paint::Bad, format!("the call would be denied by `{name}`")),
+            (None, Some(_)) => {
+                (Paint::Warn, "the call would run once a person has confirmed it".to_owned())
+            }
+            (None, None) => (Paint::Good, "the call would run".to_owned()),
+        };
+        writeln!(out, "\n{}", style.paint(paint, &text))
     }
 }
+
+/// The width of what stands before a rule, without the name of the layer.
+const INDENT: usize = "    ALLOWS  ".len();
+/// The least width of a rule.
+const MIN_ROOM: usize = 24;

@@ -1,6 +1,6 @@
 //! `toolgate wrap [OPTIONS] [--] CMD ARGS…`
 
-use std::{ffi::OsString, io::IsTerminal as _, process::ExitCode, time::Duration};
+use std::{ffi::OsString, io::IsTerminal as _, path::Path, process::ExitCode, time::Duration};
 
 use anyhow::{Context as _, bail};
 use clap::Args;
@@ -9,10 +9,12 @@ use toolgate_gateway::{
     gateway::{ExclusiveServer, GatewayOptions, RunningGateway},
 };
 
-use super::signals::Signals;
+use super::{client_entry, signals::Signals};
 use crate::chain_args::ChainArgs;
 
-/// Run one MCP server behind toolgate: put `toolgate wrap --` before its command
+/// Run one MCP server behind toolgate, in place of its command
+///
+/// Put `toolgate wrap --` before the command of the server in the config of a client.
 ///
 /// Speaks MCP over stdio with the client and with the server. By default it turns failed calls into results that a model
 /// can read, records every call in a private audit file, shortens results over 1,000,000 bytes, and cancels calls after
@@ -72,7 +74,7 @@ impl Wrap {
         }
         let options = self.options()?;
         if std::io::stdin().is_terminal() {
-            explain("my-server");
+            explain("my-server", self.chain_args.config.as_deref());
         }
         let runtime = super::runtime()?;
         let code = runtime.block_on(async {
@@ -150,14 +152,16 @@ impl Wrap {
     }
 }
 
-/// Explains to a person who started it in a terminal what it waits for.
+/// Explains to a person who started it in a terminal what it waits for. `config` is the file that it reads.
 #[expect(clippy::print_stderr, reason = "for the person at the terminal")]
-pub(crate) fn explain(name: &str) {
-    let words: Vec<String> = std::env::args().skip(1).map(|word| format!("{word:?}")).collect();
+pub(crate) fn explain(name: &str, config: Option<&Path>) {
+    let words: Vec<String> =
+        std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
+    let words = client_entry::elsewhere(words, config);
+    let entry = client_entry::of_command(name, &words, &[]);
+    let not_there = client_entry::not_into(config);
     eprintln!(
         "toolgate: waiting for an MCP client on standard input. To use it, put this into your \
-         client's config\n(the file with `mcpServers`), or type JSON-RPC here, one message per line:\n\n  \
-         \"{name}\": {{ \"command\": \"toolgate\", \"args\": [{}] }}\n",
-        words.join(", ")
+         client's config,\nor type JSON-RPC here, one message per line:\n\n  {entry}\n{not_there}"
     );
 }

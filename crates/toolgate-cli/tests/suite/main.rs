@@ -18,6 +18,7 @@ mod collector;
 mod command_line;
 mod config_file;
 mod conformance;
+mod first_run;
 mod harness;
 mod incidents;
 mod log_command;

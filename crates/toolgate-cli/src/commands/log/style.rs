@@ -145,6 +145,25 @@ pub(in crate::commands) fn fit(text: &str, width: usize) -> Cow<'_, str> {
     Cow::Owned(cut)
 }
 
+/// Lines of at most `width` characters, broken at spaces. Lines of the text itself stay lines; a longer word is not cut.
+pub(in crate::commands) fn wrapped(text: &str, width: usize) -> Vec<String> {
+    let mut lines = Vec::new();
+    for whole in text.lines() {
+        let mut line = String::new();
+        for word in clean(whole).split_whitespace() {
+            if !line.is_empty() && line.chars().count() + 1 + word.chars().count() > width {
+                lines.push(std::mem::take(&mut line));
+            }
+            if !line.is_empty() {
+                line.push(' ');
+            }
+            line.push_str(word);
+        }
+        lines.push(line);
+    }
+    lines
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -158,6 +177,12 @@ mod tests {
         );
         let told = [0, 999, 1_204, 1_500_000, 2_000_000_000].map(size);
         assert_eq!(told, ["0 B", "999 B", "1.2 kB", "1.5 MB", "2.0 GB"]);
+    }
+
+    #[test]
+    fn lines_break_at_spaces() {
+        assert_eq!(wrapped("one two three\nfour", 8), ["one two", "three", "four"]);
+        assert_eq!(wrapped("longer-than-that ok", 8), ["longer-than-that", "ok"]);
     }
 
     #[test]

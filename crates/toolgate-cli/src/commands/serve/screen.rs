@@ -1,10 +1,13 @@
 //! The output of a gateway that starts: its addresses, the servers as they become ready, and what to do next.
 
-use std::{collections::BTreeMap, net::SocketAddr, time::Duration};
+use std::{collections::BTreeMap, net::SocketAddr, path::Path, time::Duration};
 
 use toolgate_gateway::gateway::{RunningGateway, ServerStatus};
 
-use super::super::log::style::{Paint, Style, clean, fit};
+use super::super::{
+    client_entry::{self, url},
+    log::style::{Paint, Style, clean, fit},
+};
 
 /// How long the table waits for servers that start.
 const STARTUP_TIMEOUT: Duration = Duration::from_mins(1);
@@ -18,11 +21,13 @@ fn print(text: &str) {
     eprintln!("{text}");
 }
 
-fn url(address: SocketAddr, namespace: &str) -> String {
-    match namespace {
-        "default" => format!("http://{address}/mcp"),
-        other => format!("http://{address}/mcp/{other}"),
-    }
+/// What the person who started the gateway should know about it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Start<'a> {
+    /// The config, if there is one.
+    pub(super) config: Option<&'a Path>,
+    /// Whether the system chose the port, so that the next start has another one.
+    pub(super) is_port_chosen: bool,
 }
 
 /// Prints the addresses that the gateway listens on.
@@ -30,7 +35,8 @@ pub(super) fn listening(addresses: &[SocketAddr], serve: &RunningGateway) {
     let namespaces = serve.namespaces();
     let Some(first) = first(&namespaces) else { return };
     for address in addresses {
-        print(&format!("toolgate: listening on {}", url(*address, first)));
+        let namespace = if first == "default" { String::new() } else { format!("/{first}") };
+        print(&format!("toolgate: listening on http://{address}/mcp{namespace}"));
     }
     if let Some(address) = addresses.first() {
         for name in namespaces.iter().filter(|name| *name != "default") {
@@ -47,11 +53,14 @@ fn first(namespaces: &[String]) -> Option<&str> {
 }
 
 /// Prints servers as they become ready, then the table and what to do next, then servers that become ready later.
-pub(super) async fn welcome(addresses: &[SocketAddr], serve: &RunningGateway) {
+pub(super) async fn welcome(addresses: &[SocketAddr], serve: &RunningGateway, start: Start<'_>) {
     let mut progress = Progress { style: Style::of_stderr(), told: BTreeMap::new() };
     let _ = tokio::time::timeout(STARTUP_TIMEOUT, progress.until(serve, POLL_INTERVAL, is_settled))
         .await;
     let servers = serve.servers();
+    if servers.is_empty() && start.config.is_none() {
+        return;
+    }
     if servers.is_empty() {
         print(NO_SERVERS);
     } else {
@@ -61,7 +70,11 @@ pub(super) async fn welcome(addresses: &[SocketAddr], serve: &RunningGateway) {
     }
     let namespaces = serve.namespaces();
     if let (Some(address), Some(name)) = (addresses.first(), first(&namespaces)) {
-        print(&next(&url(*address, name), serve.needs_token()));
+        let url = url(*address, name);
+        print(&client_entry::of_gateway(&url, serve.needs_token(), start.config));
+        if start.is_port_chosen {
+            print("The system chose this port; `--listen 127.0.0.1:8642` keeps one.\n");
+        }
     }
     if servers.is_empty() {
         return;
@@ -227,31 +240,9 @@ pub(in crate::commands) fn names(names: &[String]) -> Vec<String> {
     lines
 }
 
-fn next(url: &str, needs_token: bool) -> String {
-    let (headers, option, env) = if needs_token {
-        (
-            ", \"headers\": { \"Authorization\": \"Bearer YOUR_TOKEN\" }",
-            ", \"--token-env\", \"GATEWAY_TOKEN\"",
-            ", \"env\": { \"GATEWAY_TOKEN\": \"YOUR_TOKEN\" }",
-        )
-    } else {
-        ("", "", "")
-    };
-    format!(
-        "\nTo use it, put this into your client's config (the file with `mcpServers`), in place of the servers that \
-         toolgate now serves:\n\n  \
-         \"toolgate\": {{ \"type\": \"http\", \"url\": \"{url}\"{headers} }}\n\n\
-         or, for a client that speaks stdio only:\n\n  \
-         \"toolgate\": {{ \"command\": \"toolgate\", \"args\": [\"stdio\", \"--to\", \"{url}\"{option}]{env} }}\n\n\
-         Keep the servers that toolgate starts in another file, which only toolgate reads.\n"
-    )
-}
-
 const NO_SERVERS: &str = "
-There are no servers yet. Serve those of your client's config (`toolgate serve mcp.json`), or write a toolgate.toml:
+The config has no servers. Add some, as in this example, and start toolgate again:
 
   [servers.files]
   command = \"npx\"
-  args = [\"-y\", \"@modelcontextprotocol/server-filesystem\", \".\"]
-
-and start toolgate again in the same folder.";
+  args = [\"-y\", \"@modelcontextprotocol/server-filesystem\", \".\"]";
