@@ -14,6 +14,7 @@ use crate::{
         config::ConfigCommand,
         demo::Demo,
         doctor::Doctor,
+        init::Init,
         log::Log,
         reload::Reload,
         replay::Replay,
@@ -42,6 +43,7 @@ pub(crate) struct Arguments {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Demo(Demo),
+    Init(Init),
     Doctor(Doctor),
     Wrap(Box<Wrap>),
     Serve(Box<ServeCommand>),
@@ -76,6 +78,7 @@ impl Command {
     pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
         match self {
             Self::Demo(demo) => demo.run(),
+            Self::Init(init) => init.run(),
             Self::Doctor(doctor) => doctor.run(),
             Self::Wrap(wrap) => wrap.run(),
             Self::Serve(serve) => serve.run(),
