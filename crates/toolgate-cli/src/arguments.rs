@@ -15,6 +15,7 @@ use crate::{
         demo::Demo,
         doctor::Doctor,
         import::Import,
+        init::Init,
         log::Log,
         reload::Reload,
         replay::Replay,
@@ -43,6 +44,7 @@ pub(crate) struct Arguments {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Demo(Demo),
+    Init(Init),
     Doctor(Doctor),
     Wrap(Box<Wrap>),
     Serve(Box<ServeCommand>),
@@ -78,6 +80,7 @@ impl Command {
     pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
         match self {
             Self::Demo(demo) => demo.run(),
+            Self::Init(init) => init.run(),
             Self::Doctor(doctor) => doctor.run(),
             Self::Wrap(wrap) => wrap.run(),
             Self::Serve(serve) => serve.run(),

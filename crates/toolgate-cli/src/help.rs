@@ -20,7 +20,7 @@ type Group = (&'static str, &'static [&'static str]);
 
 /// All commands, grouped by what a user wants to do.
 const GROUPS: [Group; 4] = [
-    ("First steps", &["demo", "doctor", "import"]),
+    ("First steps", &["demo", "init", "import", "doctor"]),
     ("Put toolgate between clients and servers", &["wrap", "serve", "stdio", "tmux"]),
     (
         "Calls, and calls that wait for a person",
@@ -34,7 +34,7 @@ const GROUPS: [Group; 4] = [
 
 /// The commands that `-h` describes; it only names the others.
 const SHORT: [Group; 3] = [
-    ("Start", &["demo", "doctor", "import"]),
+    ("Start", &["demo", "init", "import", "doctor"]),
     ("Run", &["wrap", "serve", "stdio", "tmux"]),
     ("Inspect", &["status", "check", "why", "log", "approvals"]),
 ];

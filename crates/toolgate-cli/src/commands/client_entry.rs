@@ -5,7 +5,7 @@ use std::{net::SocketAddr, path::Path};
 use super::{log::style::clean, programs};
 
 /// The environment variable that the printed entry passes a token in.
-const TOKEN_VARIABLE: &str = "TOOLGATE_TOKEN";
+const TOKEN_VARIABLE: &str = "GATEWAY_TOKEN";
 
 /// A JSON string.
 fn quoted(text: &str) -> String {

@@ -7,7 +7,7 @@ use toolgate_gateway::{client_files, config};
 
 use crate::config_file;
 
-/// Print the JSON Schema or the reference pages of toolgate.toml, or the clients whose configs can be read
+/// Print the JSON Schema, the reference pages or the known clients
 #[derive(Debug, Args)]
 pub(crate) struct ConfigCommand {
     #[command(subcommand)]

@@ -141,6 +141,7 @@ const TITLE: &str = "An agent calls the tools of two servers through toolgate:";
 const NEXT: &str = "\
 Next, with your own servers:
   toolgate serve       serves all servers of a config at one address
+  toolgate init        writes a commented toolgate.toml for your servers
   toolgate wrap        puts toolgate in front of one server";
 
 /// Makes two of the demo's calls and writes a line for each.

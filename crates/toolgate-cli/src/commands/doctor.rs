@@ -1,5 +1,6 @@
 //! `toolgate doctor`
 
+mod clients;
 mod gateway;
 mod machine;
 
@@ -18,7 +19,7 @@ use crate::chain_args::ChainArgs;
 /// Find problems of the machine, config, servers and clients
 ///
 /// Reads the config that `toolgate serve` would read, starts its servers as `toolgate check` does, and looks at the
-/// machine: PATH, ports, clock, free space, the files of toolgate. It changes nothing. Each problem has a next step.
+/// machine: PATH, ports, clock, free space, the files of toolgate and of MCP clients. It changes nothing. Each problem has a next step.
 ///
 /// Exit status: 0 without errors, also if there are warnings; 1 with errors.
 #[derive(Debug, Args)]
@@ -108,6 +109,7 @@ impl Doctor {
         let mut report = Report::default();
         machine::look(&mut report);
         gateway::look(&mut report, &chain_args, self.offline);
+        clients::look(&mut report);
         let mut out = io::stdout().lock();
         let written = if self.json {
             writeln!(out, "{}", toolgate::printable::json(&to_json(&report).to_string()))

@@ -10,6 +10,7 @@ pub(crate) mod config;
 pub(crate) mod demo;
 pub(crate) mod doctor;
 pub(crate) mod import;
+pub(crate) mod init;
 pub(crate) mod keep_server;
 pub(crate) mod log;
 mod programs;

@@ -1,4 +1,4 @@
-//! Where programs are, and the path of this one.
+//! Where programs are: on the PATH of this process, and on the PATH of programs that the desktop starts.
 
 use std::{
     ffi::OsStr,
@@ -21,6 +21,19 @@ pub(super) fn find(command: &str, path: &OsStr) -> Option<PathBuf> {
 /// The PATH of this process.
 pub(super) fn shell_path() -> std::ffi::OsString {
     std::env::var_os("PATH").unwrap_or_default()
+}
+
+/// The PATH that a program gets that was started from the desktop: no shell has read its start files.
+pub(super) fn desktop_path() -> String {
+    if cfg!(target_os = "macos") {
+        return "/usr/bin:/bin:/usr/sbin:/sbin".to_owned();
+    }
+    let set = std::fs::read_to_string("/etc/environment").unwrap_or_default();
+    let mut set = set.lines().filter_map(|line| line.trim().strip_prefix("PATH="));
+    let path = set.next_back().map(|path| path.trim_matches('"').to_owned());
+    path.unwrap_or_else(|| {
+        "/usr/local/bin:/usr/local/sbin:/usr/bin:/usr/sbin:/bin:/sbin".to_owned()
+    })
 }
 
 /// The path of this program to write into the config of a client. Clients often have another PATH, so it is absolute.

@@ -40,7 +40,7 @@ fn config(report: &mut Report, chain_args: &ChainArgs) -> Option<Config> {
     let Some(path) = &chain_args.config else {
         report.warn(
             "there is no config in this folder: no toolgate.toml, .mcp.json or mcp.json",
-            "`toolgate serve FILE` reads one elsewhere",
+            "`toolgate init` writes one; `toolgate serve FILE` reads one elsewhere",
         );
         return None;
     };

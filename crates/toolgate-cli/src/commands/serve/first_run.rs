@@ -10,7 +10,10 @@ use std::{
 };
 
 use tokio::{sync::mpsc, task::JoinHandle};
-use toolgate_gateway::config::ConfigWatch;
+use toolgate_gateway::{
+    client_files::{FileScope, InstalledFile, Machine, installed},
+    config::ConfigWatch,
+};
 
 use super::super::{
     demo,
@@ -33,7 +36,17 @@ struct Offer {
 
 /// The configs of clients that have servers.
 fn offers() -> Vec<Offer> {
-    Vec::new()
+    let folder = std::env::current_dir().unwrap_or_default();
+    let files = installed(&Machine::current()).into_iter();
+    let files = files.filter(|one| one.scope != FileScope::Managed);
+    let offers = files.filter_map(|InstalledFile { client, path, file, .. }| {
+        let file = file.ok()?;
+        let entries = file.servers_in(&folder).into_iter();
+        let used = entries.filter(|entry| !entry.is_off && !entry.is_wrapped());
+        let servers: Vec<String> = used.map(|entry| entry.name.clone()).collect();
+        (!servers.is_empty()).then(|| Offer { client: client.name.clone(), path, servers })
+    });
+    offers.collect()
 }
 
 /// Waits for a config to serve.
@@ -205,6 +218,8 @@ fn listed(offers: &[Offer], style: &Style) -> String {
     text + "
 Ways to go on:
   toolgate serve mcp.json    serves the servers of a client's config
+  toolgate init              writes a commented toolgate.toml for your clients'
+                             servers
   toolgate demo              shows all layers at work
 
 toolgate serves a toolgate.toml, .mcp.json or mcp.json as soon as one is in this

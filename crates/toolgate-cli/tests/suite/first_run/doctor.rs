@@ -1,8 +1,8 @@
 //! `toolgate doctor`: what is wrong, and what to do about it.
 
-use std::net::TcpListener;
+use std::{net::TcpListener, os::unix::fs::PermissionsExt as _};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::{Machine, stderr, stdout};
 use crate::harness::gateway::stdio;
@@ -93,4 +93,49 @@ fn a_person_reads_sections_and_a_total() {
     assert!(told.starts_with("machine\n  ok       toolgate "), "{told}");
     assert!(told.contains("→ ") && told.trim_end().ends_with(['s', 'g']), "{told}");
     assert!(!told.contains('\u{1b}'), "{told}");
+}
+
+#[test]
+fn the_files_of_clients_are_looked_at() {
+    let machine = Machine::new();
+    machine.write("bin/only-in-a-shell", "#!/bin/sh\n");
+    let program = machine.path("bin/only-in-a-shell");
+    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let wrapped = json!({"command": "/gone/toolgate", "args": ["wrap", "--", "x"]});
+    let cursor = json!({"mcpServers": {
+        "shell": {"command": "only-in-a-shell"},
+        "wrapped": wrapped,
+        "typo": {"comand": "x"},
+        "off": {"command": "no-such-program", "disabled": true},
+    }});
+    machine.write("home/.cursor/mcp.json", &cursor.to_string());
+    machine.write(
+        "home/.claude.json",
+        &json!({"mcpServers": {"shell": {"command": "only-in-a-shell"}}}).to_string(),
+    );
+    machine.write("home/.gemini/settings.json", "{ \"mcpServers\": ");
+    let path = format!("{}:{}", machine.path("bin").display(), std::env::var("PATH").unwrap());
+    let output = machine.command(&["doctor", "--json"]).env("PATH", path).output().unwrap();
+    let report: Value = serde_json::from_str(&stdout(&output)).unwrap();
+    let found = report["findings"].as_array().unwrap();
+    assert_eq!(finding(found, "Cursor: 4 servers, 1 behind toolgate")["level"], "ok");
+    let desktop = finding(
+        found,
+        "Cursor, server `shell` starts `only-in-a-shell`, which programs of the desktop",
+    );
+    assert_eq!(desktop["level"], "warning");
+    assert!(desktop["fix"].as_str().unwrap().contains(&program.display().to_string()), "{desktop}");
+    assert_eq!(finding(found, "`/gone/toolgate`, which is not there")["level"], "error");
+    assert_eq!(finding(found, "server `typo`")["level"], "error");
+    assert_eq!(finding(found, "Gemini")["level"], "error");
+    let clients: Vec<&str> = found
+        .iter()
+        .filter(|one| one["section"] == "clients")
+        .map(|one| one["what"].as_str().unwrap())
+        .collect();
+    assert!(!clients.iter().any(|what| what.contains("no-such-program")), "{clients:#?}");
+    assert!(
+        !clients.iter().any(|what| what.starts_with("Claude Code, server")),
+        "a shell starts Claude Code: {clients:#?}"
+    );
 }

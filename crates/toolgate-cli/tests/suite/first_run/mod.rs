@@ -1,8 +1,9 @@
-//! What a new user meets first: the demo, `serve` without a config, `doctor`, and the help.
+//! What a new user meets first: the demo, `serve` without a config, `init`, `doctor`, and the help.
 
 mod demo;
 mod doctor;
 mod help;
+mod init;
 mod serve;
 mod terminal;
 

@@ -53,6 +53,21 @@ fn it_shows_governed_calls_and_what_to_do() {
 }
 
 #[test]
+fn it_offers_the_servers_of_clients() {
+    let (place, command) = without_config();
+    let entry = json!({"command": fixture(), "args": []});
+    let wrapped = json!({"command": "toolgate", "args": ["wrap", "--", "x"]});
+    let file = json!({"mcpServers": {"files": entry, "search": entry, "behind": wrapped}});
+    std::fs::create_dir(place.path("home/.cursor")).unwrap();
+    std::fs::write(place.path("home/.cursor/mcp.json"), file.to_string()).unwrap();
+    let gateway = place.start_as(command);
+    let line = gateway.wait_for_stderr("Cursor");
+    assert!(line.ends_with("2 servers: files, search"), "{line}");
+    let path = gateway.path("home/.cursor/mcp.json").display().to_string();
+    gateway.wait_for_stderr(&format!("toolgate serve {path}"));
+}
+
+#[test]
 fn a_config_that_appears_is_served_at_the_same_address() {
     let (place, command) = without_config();
     let gateway = place.start_as(command);

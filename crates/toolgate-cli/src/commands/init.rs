@@ -1,0 +1,164 @@
+//! `toolgate init`
+
+mod servers;
+
+use std::{
+    fs::OpenOptions,
+    io::{ErrorKind, Write as _},
+    os::unix::fs::OpenOptionsExt as _,
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
+
+use anyhow::{Context as _, bail};
+use clap::Args;
+use servers::Found;
+
+use super::log::style::clean;
+
+/// Write a commented toolgate.toml with your clients' servers
+///
+/// Reads the configs of the MCP clients on this machine and of this folder, or those of --from, and changes none of them.
+/// Writes the file with a line that lets editors check and complete it, and the JSON Schema for that beside it. Entries
+/// that cannot be used yet, for example because a variable is not set, are comments with the reason.
+///
+/// It never replaces a file.
+#[derive(Debug, Args)]
+pub(crate) struct Init {
+    /// Write this file
+    #[arg(value_name = "FILE", default_value = "toolgate.toml")]
+    file: PathBuf,
+
+    /// Read only the servers of this client's config; can be repeated
+    #[arg(long, value_name = "FILE")]
+    from: Vec<PathBuf>,
+}
+
+/// The name of the schema beside the config.
+const SCHEMA_FILE: &str = "toolgate.schema.json";
+
+const HEAD: &str = "\
+#:schema ./toolgate.schema.json
+# The config of toolgate. `toolgate check` tests it, `toolgate serve` serves it.
+# `toolgate config reference` describes every key.
+
+store = \"sqlite:toolgate.db\"          # the call log; read it with `toolgate log`
+";
+
+const RULES: &str = "
+# What clients connect to, at /mcp.
+[namespaces.default]
+# safety = \"mutating\"                 # readonly | mutating | destructive: hides and refuses tools above it
+# policy = \"team\"
+# new_tools = \"quarantine\"            # hides a tool that a server adds later until you approve it
+
+# [namespaces.default.tools.\"SERVER/TOOL\"]
+# tier = \"destructive\"                # wins over the tool's own annotations
+# status = \"inactive\"                 # hides and refuses the tool
+
+# [policies.team]
+# allow = [\"*/*\"]                     # tools as server/tool, with * and ?
+# deny = [\"*/delete*\"]
+
+# [confirm]
+# when = [{ tier = \"destructive\" }]   # a person confirms each call
+
+[limits]
+timeout = \"5m\"                        # a call is cancelled after this time
+response_bytes = 1_000_000            # longer results are shortened
+# rate = [{ tools = \"*/*\", per = \"principal\", limit = \"10/s\" }]
+
+[sanitize]
+secrets = true                        # tokens and keys in results become [redacted: KIND]
+
+# [serve]
+# listen = \"127.0.0.1:8642\"
+
+# [serve.tokens]                      # clients need one of these tokens
+# me = \"${GATEWAY_TOKEN}\"
+";
+
+/// The servers if none were found.
+const EXAMPLE: &str = "
+# [servers.files]
+# command = \"npx\"
+# args = [\"-y\", \"@modelcontextprotocol/server-filesystem\", \".\"]
+";
+
+impl Init {
+    pub(crate) fn run(&self) -> anyhow::Result<ExitCode> {
+        let shown = self.file.display().to_string();
+        let again = || format!("`{shown}` exists: name another file, or remove it first");
+        if self.file.exists() {
+            bail!(again());
+        }
+        let schema = self.schema_path()?;
+        let found = if self.from.is_empty() {
+            servers::installed()
+        } else {
+            servers::of_files(&self.from)?
+        };
+        let mut text = HEAD.to_owned();
+        if found.is_empty() {
+            text.push_str(EXAMPLE);
+        }
+        text.extend(found.iter().map(|one| one.text.as_str()));
+        text.push_str(RULES);
+        // The environment of a server often contains a key.
+        let mut options = OpenOptions::new();
+        let file = options.write(true).create_new(true).mode(0o600).open(&self.file);
+        let mut file = match file {
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => bail!(again()),
+            file => file.with_context(|| format!("cannot write `{shown}`"))?,
+        };
+        file.write_all(text.as_bytes()).with_context(|| format!("cannot write `{shown}`"))?;
+        drop(file);
+        let bytes = serde_json::to_vec_pretty(&crate::config_file::schema())?;
+        std::fs::write(&schema, bytes)
+            .with_context(|| format!("cannot write `{}`", schema.display()))?;
+        self.tell(&found, &schema)?;
+        Ok(ExitCode::SUCCESS)
+    }
+
+    /// The file of the schema, beside the config. Only a schema of toolgate is replaced.
+    fn schema_path(&self) -> anyhow::Result<PathBuf> {
+        let path = self.file.parent().unwrap_or(Path::new("")).join(SCHEMA_FILE);
+        let title = |text: String| -> Option<serde_json::Value> {
+            serde_json::from_str::<serde_json::Value>(&text).ok()?.get("title").cloned()
+        };
+        let ours = crate::config_file::schema().get("title").cloned();
+        if std::fs::read_to_string(&path).is_ok_and(|text| title(text) != ours) {
+            bail!(
+                "`{}` is another file than the schema of toolgate: move it, or write the config in another folder",
+                path.display()
+            );
+        }
+        Ok(path)
+    }
+
+    fn tell(&self, found: &[Found], schema: &Path) -> anyhow::Result<()> {
+        let mut out = std::io::stdout().lock();
+        let used = found.iter().filter(|one| one.reason.is_none()).count();
+        let plural = if used == 1 { "" } else { "s" };
+        let file = self.file.display();
+        writeln!(
+            out,
+            "wrote `{file}` with {used} server{plural}, and `{}` for editors",
+            schema.display()
+        )?;
+        for one in found {
+            let (name, from) = (clean(&one.name), clean(&one.from));
+            let reason = one.reason.as_ref();
+            let reason = reason.map(|reason| format!(" is a comment: {}", clean(reason)));
+            writeln!(out, "  {name} of {from}{}", reason.unwrap_or_default())?;
+        }
+        let config = if self.file == Path::new("toolgate.toml") {
+            String::new()
+        } else {
+            format!(" {file}")
+        };
+        let option = if config.is_empty() { String::new() } else { format!(" --config{config}") };
+        writeln!(out, "\nnext: `toolgate check{option}`, then `toolgate serve{config}`")?;
+        Ok(())
+    }
+}

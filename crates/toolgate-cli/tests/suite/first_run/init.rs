@@ -1,0 +1,92 @@
+//! `toolgate init`: a config for what was found, which `toolgate check` accepts.
+
+use serde_json::json;
+
+use super::{Machine, stderr, stdout};
+use crate::harness::fixture;
+
+#[test]
+fn the_servers_of_clients_become_a_config_that_passes_check() {
+    let machine = Machine::new();
+    let fixture = fixture();
+    let cursor = json!({"mcpServers": {
+        "notes": {"command": fixture, "args": [], "env": {"MODE": "plain $HOME ${env:HOME}"}},
+        "off": {"command": fixture, "disabled": true},
+        "secret": {"command": fixture, "env": {"KEY": "${NOT_SET_HERE}"}},
+    }});
+    machine.write("home/.cursor/mcp.json", &cursor.to_string());
+    let project =
+        json!({"mcpServers": {"notes": {"command": fixture, "args": ["--full", "notes"]}}});
+    machine.write("project/.mcp.json", &project.to_string());
+    let output = machine.run(&["init"]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let told = stdout(&output);
+    assert!(told.contains("wrote `toolgate.toml` with 2 servers"), "{told}");
+    assert!(told.contains("off of Cursor is a comment: it is switched off there"), "{told}");
+    assert!(
+        told.contains("secret of Cursor is a comment") && told.contains("NOT_SET_HERE"),
+        "{told}"
+    );
+    let text = std::fs::read_to_string(machine.path("project/toolgate.toml")).unwrap();
+    assert!(text.starts_with("#:schema ./toolgate.schema.json\n"), "{text}");
+    assert!(
+        text.contains("plain $HOME ${HOME}"),
+        "values of variables stay out of the file: {text}"
+    );
+    assert!(text.contains("# [servers.off]") && text.contains("[servers.notes-2]"), "{text}");
+    let checked = machine.run(&["check", "--config", "toolgate.toml"]);
+    assert_eq!(checked.status.code(), Some(0), "{}{}\n{text}", stdout(&checked), stderr(&checked));
+    let schema = std::fs::read_to_string(machine.path("project/toolgate.schema.json")).unwrap();
+    let schema: serde_json::Value = serde_json::from_str(&schema).unwrap();
+    assert_eq!(schema["title"], "toolgate.toml");
+    // The next time it refuses.
+    let again = machine.run(&["init"]);
+    assert_eq!(again.status.code(), Some(2));
+    assert!(stderr(&again).contains("`toolgate.toml` exists"), "{}", stderr(&again));
+    assert_eq!(std::fs::read_to_string(machine.path("project/toolgate.toml")).unwrap(), text);
+}
+
+#[test]
+fn without_clients_it_is_an_example_that_passes_check() {
+    let machine = Machine::new();
+    let output = machine.run(&["init", "other.toml"]);
+    assert!(stdout(&output).contains("wrote `other.toml` with 0 servers"), "{}", stdout(&output));
+    assert!(stdout(&output).contains("toolgate check --config other.toml"), "{}", stdout(&output));
+    let checked = machine.run(&["check", "--config", "other.toml"]);
+    assert_eq!(checked.status.code(), Some(0), "{}{}", stdout(&checked), stderr(&checked));
+    // Each line that is a comment is one of the config, once the mark is gone.
+    let text = std::fs::read_to_string(machine.path("project/other.toml")).unwrap();
+    let is_setting =
+        |line: &&str| line.starts_with('[') || line.starts_with("# [") || line.contains(" = ");
+    let settings: Vec<&str> = text.lines().filter(is_setting).collect();
+    let whole: Vec<&str> = settings.iter().map(|line| line.trim_start_matches("# ")).collect();
+    let whole = whole.join("\n").replace("SERVER/TOOL", "*/x");
+    machine.write("project/whole.toml", &whole);
+    let mut command = machine.command(&["check", "--offline", "--config", "whole.toml"]);
+    let checked = command.env("GATEWAY_TOKEN", "a-token-that-is-long").output().unwrap();
+    assert!(checked.status.code() != Some(2), "{}{}\n{whole}", stdout(&checked), stderr(&checked));
+}
+
+#[test]
+fn one_file_can_be_chosen_and_a_foreign_schema_stays() {
+    let machine = Machine::new();
+    let file = json!({"servers": {"web": {"type": "sse", "url": "http://127.0.0.1:9/sse", "headers": {"X-A": "b"}}}});
+    machine.write("project/vscode.json", &file.to_string());
+    machine.write("project/toolgate.schema.json", "{}");
+    let output = machine.run(&["init", "--from", "vscode.json"]);
+    assert_eq!(output.status.code(), Some(2), "{}", stdout(&output));
+    assert!(stderr(&output).contains("another file than the schema"), "{}", stderr(&output));
+    assert!(!machine.path("project/toolgate.toml").exists(), "nothing is written by halves");
+    std::fs::remove_file(machine.path("project/toolgate.schema.json")).unwrap();
+    let output = machine.run(&["init", "--from", "vscode.json"]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let text = std::fs::read_to_string(machine.path("project/toolgate.toml")).unwrap();
+    for part in [
+        "[servers.web]",
+        "url = \"http://127.0.0.1:9/sse\"",
+        "transport = \"sse\"",
+        "headers = { \"X-A\" = \"b\" }",
+    ] {
+        assert!(text.contains(part), "{part} is missing: {text}");
+    }
+}
