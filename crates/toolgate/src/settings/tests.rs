@@ -129,8 +129,8 @@ fn audit_and_redact_say_where_and_what() {
     );
     refused::<AuditConfig>(
         "path = \"a\"",
-        "unknown field `path`, expected one of `file`, `rotate_bytes`, `keep_files`, `queue`, \
-         `on_full`, `record`, `readonly`, `intents`, `required`, `key_file`, `store`, `otlp`",
+        "unknown field `path`, expected one of `file`, `rotate_bytes`, `keep_files`, `keep_days`, `keep_bytes`, `sync`, \
+         `queue`, `on_full`, `record`, `readonly`, `intents`, `required`, `key_file`, `store`, `otlp`",
     );
     assert_eq!(read::<AuditConfig>("record = [\"decisions\"]").record, [AuditKind::Decisions]);
     refused::<AuditConfig>(

@@ -232,6 +232,60 @@ fn killed_at_any_point_it_verifies_and_goes_on() {
     }
 }
 
+/// The words in the records of one event.
+fn noted(folder: &Governed, event: &str) -> Vec<String> {
+    let text = String::from_utf8(folder.bytes("audit.jsonl")).unwrap();
+    let lines = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let events = lines.filter(|record| record["event"] == event);
+    events.map(|record| record["args"]["note"].as_str().unwrap_or_default().to_owned()).collect()
+}
+
+#[test]
+fn processes_killed_in_a_loop_while_they_share_a_file_lose_no_call_that_was_answered() {
+    // With and without moving the file aside.
+    for audit in ["", "rotate_bytes = 20000\nkeep_files = 10000"] {
+        let folder = with(audit, "");
+        let mut survivor = folder.start();
+        let mut answered: Vec<String> = Vec::new();
+        for round in 0..6_i64 {
+            let mut victims: Vec<Session> = (0..2).map(|_| folder.start()).collect();
+            let mut posted = Vec::new();
+            for n in 0..150 {
+                for (at, session) in victims.iter_mut().enumerate() {
+                    let note = format!("{round}-{at}-{n}");
+                    posted.push((
+                        at,
+                        session.post_call("spawn_nothing", json!({"note": &note})),
+                        note,
+                    ));
+                }
+            }
+            survivor.call("spawn_nothing", json!({"note": format!("survivor-{round}")}));
+            answered.push(format!("survivor-{round}"));
+            // In the middle of the flood, later each time.
+            let wanted = usize::try_from(round * 20).unwrap();
+            until("calls are answered", || victims[0].seen_so_far().len() > wanted);
+            for victim in &mut victims {
+                kill(victim);
+            }
+            for (at, id, note) in posted {
+                if victims[at].answered(id).is_some() {
+                    answered.push(note);
+                }
+            }
+            assert_whole(&folder);
+        }
+        survivor.finish();
+        assert_whole(&folder);
+        let intents = noted(&folder, "intent");
+        for note in &answered {
+            let count = intents.iter().filter(|intent| *intent == note).count();
+            assert_eq!(count, 1, "{note} was answered");
+        }
+        assert!(answered.len() > 200, "{}", answered.len());
+    }
+}
+
 #[test]
 fn killed_while_the_file_is_moved_aside_it_goes_on_in_the_next() {
     let folder = with("", "");
@@ -286,6 +340,43 @@ fn several_processes_share_one_chain_over_rotation() {
     assert_eq!(calls, 3 * 80);
     let records = all.lines().filter(|line| line.starts_with('{')).count();
     assert_eq!(told["records"], records);
+}
+
+#[test]
+fn a_process_that_writes_all_the_time_lets_others_write_and_read() {
+    let folder = with("sync = \"os\"", "");
+    let (mut busy, mut other) = (folder.start(), folder.start());
+    for round in 0..10 {
+        let ids: Vec<i64> = (0..200).map(|n| busy.post_call("nothing", json!({"n": n}))).collect();
+        // While those are under way.
+        other.call("nothing", json!({"round": round}));
+        assert_whole(&folder);
+        for id in ids {
+            busy.answer(id);
+        }
+    }
+    busy.finish();
+    other.finish();
+    let told = assert_whole(&folder);
+    assert_eq!(told["under_way"], json!([]));
+    assert_eq!(records(&folder.path("audit.jsonl")).len(), 1 + 2 * (2000 + 10));
+}
+
+#[test]
+fn records_that_a_power_cut_must_not_take_are_synced_and_required_ones_are_all_kept() {
+    let folder = with("sync = \"disk\"\nrequired = true\nrotate_bytes = 1000", "");
+    let mut session = folder.start();
+    for n in 0..20 {
+        assert_eq!(text(&session.call("echo", json!({"text": n.to_string()}))), n.to_string());
+    }
+    kill(&mut session);
+    let told = assert_whole(&folder);
+    assert_eq!((&told["earlier"], &told["lost"]), (&json!(0), &json!(0)), "{told}");
+    assert!(folder.path("audit.jsonl.6").exists(), "more than five are kept");
+    let intents = String::from_utf8(folder.bytes("audit.jsonl")).unwrap();
+    assert_eq!(intents.matches("\"event\":\"intent\"").count(), 20);
+    folder.write("toolgate.toml", "[audit]\nfile = \"stderr\"\nsync = \"disk\"\n");
+    assert!(folder.refused().contains("`audit.sync = \"disk\"` needs a regular file"));
 }
 
 /// A disk of so many kilobytes on which the audit file has no room left.

@@ -16,8 +16,15 @@ pub struct AuditConfig {
     pub file: Target,
     /// The size in bytes at which the file is rotated.
     pub rotate_bytes: u64,
-    /// The number of rotated files that are kept.
-    pub keep_files: u32,
+    /// The number of rotated files that are kept; older ones are removed. Default: 5, or all of them with `required`,
+    /// `keep_days` or `keep_bytes`.
+    pub keep_files: Option<u32>,
+    /// The number of days after which rotated files are removed; `0`: never. The file is then rotated every day.
+    pub keep_days: u32,
+    /// The size in bytes of all files together above which the oldest rotated files are removed; `0`: no limit.
+    pub keep_bytes: u64,
+    /// What a record that was written survives.
+    pub sync: AuditSync,
     /// The most records that wait to be written.
     pub queue: usize,
     /// What happens to a record if the queue is full.
@@ -55,6 +62,13 @@ impl AuditConfig {
         }
     }
 
+    /// How many rotated files are kept; `None`: all that the other limits leave.
+    pub(super) fn kept_files(&self) -> Option<u32> {
+        // Without a limit of the operator's own, required records are never removed.
+        let has_other_limit = self.keep_days > 0 || self.keep_bytes > 0;
+        self.keep_files.or((!self.required && !has_other_limit).then_some(DEFAULT_KEEP_FILES))
+    }
+
     /// What is wrong with it, if something is.
     pub(super) fn fault(&self) -> Option<&'static str> {
         if self.record.is_empty() {
@@ -66,16 +80,28 @@ impl AuditConfig {
         if self.required && self.file == Target::Off {
             return Some("`audit.required` needs an `audit.file`");
         }
+        if self.sync == AuditSync::Disk && self.file == Target::Stderr {
+            return Some(SYNC_NEEDS_FILE);
+        }
         None
     }
 }
+
+/// The number of rotated files that are kept if no limit is set.
+const DEFAULT_KEEP_FILES: u32 = 5;
+
+pub(super) const SYNC_NEEDS_FILE: &str =
+    "`audit.sync = \"disk\"` needs a regular file as `audit.file`";
 
 impl Default for AuditConfig {
     fn default() -> Self {
         Self {
             file: Target::Off,
             rotate_bytes: 64 * 1024 * 1024,
-            keep_files: 5,
+            keep_files: None,
+            keep_days: 0,
+            keep_bytes: 0,
+            sync: AuditSync::Os,
             queue: 4096,
             on_full: OnFull::Wait,
             record: vec![AuditKind::Executions, AuditKind::Decisions],
@@ -135,6 +161,18 @@ pub enum Intents {
     All,
     /// None.
     Off,
+}
+
+/// What a record that was written survives.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Serialize, PartialEq, Eq)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "lowercase")]
+pub enum AuditSync {
+    /// Every end of toolgate, also `kill -9`. A power cut or a crash of the operating system may lose the last moments.
+    #[default]
+    Os,
+    /// Also a power cut: each write is followed by `fdatasync`, which concurrent calls share.
+    Disk,
 }
 
 /// Where records go.

@@ -232,8 +232,8 @@ impl<'a> CallStart<'a> {
 
     fn spans(&self, record: &mut RecordWriter<'_>) {
         if let Some(span) = self.span {
-            record.plain("trace_id", &format!("{:032x}", span.trace_id()));
-            record.plain("span_id", &format!("{:016x}", span.span_id()));
+            record.hex("trace_id", &span.trace_id().to_be_bytes());
+            record.hex("span_id", &span.span_id().to_be_bytes());
         }
     }
 

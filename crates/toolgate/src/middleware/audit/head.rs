@@ -7,7 +7,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::seal::{Hash, Point, Seal};
+use super::{
+    file_lock::try_lock,
+    seal::{Hash, Point, Seal},
+};
 
 /// The content of the head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -113,6 +116,47 @@ impl Head {
     /// Makes the next write reopen the file, which may have been moved or removed.
     pub(super) fn forget(&mut self) {
         self.file = None;
+    }
+
+    /// Takes the turn, which tells the process that keeps the audit file's lock that another one waits. Returns false
+    /// if another process has the turn and `waits` is false. The turn only makes it fair: where it cannot be had, as
+    /// with a head that is missing, the lock itself is enough.
+    pub(super) fn take_turn(&mut self, waits: bool) -> bool {
+        if !cfg!(unix) {
+            return true;
+        }
+        if self.file.is_none() {
+            // Not created here: a missing head is a finding.
+            self.file = OpenOptions::new().write(true).open(&self.path).ok();
+        }
+        match &self.file {
+            None => true,
+            Some(file) if waits => {
+                let _ = file.lock();
+                true
+            }
+            Some(file) => try_lock(file).unwrap_or(true),
+        }
+    }
+
+    pub(super) fn end_turn(&self) {
+        if let Some(file) = &self.file {
+            // Closing the file ends it at the latest.
+            let _ = file.unlock();
+        }
+    }
+
+    /// Whether another process has the turn.
+    pub(super) fn is_turn_taken(&self) -> bool {
+        let Some(file) = &self.file else { return false };
+        match try_lock(file) {
+            Ok(true) => {
+                let _ = file.unlock();
+                false
+            }
+            Ok(false) => true,
+            Err(_) => false,
+        }
     }
 }
 

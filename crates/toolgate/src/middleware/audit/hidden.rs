@@ -74,7 +74,7 @@ impl Redactor {
 }
 
 /// Smallest length of a value that is searched for elsewhere. Shorter ones occur in other texts by chance.
-const MIN_REPEAT: usize = 6;
+pub(super) const MIN_REPEAT: usize = 6;
 /// Largest number of hidden values that are searched for elsewhere.
 const MAX_REPEATS: usize = 256;
 

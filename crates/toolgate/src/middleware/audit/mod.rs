@@ -6,6 +6,7 @@ mod config;
 mod counts;
 mod event;
 mod file;
+mod file_lock;
 mod head;
 mod hidden;
 pub mod intent;
@@ -14,8 +15,10 @@ mod queue;
 mod record;
 mod redact;
 mod rejection;
+mod rotation;
 mod seal;
 pub(in crate::middleware) mod secret_names;
+mod simple_arguments;
 mod sink;
 mod tail;
 #[cfg(test)]
@@ -25,7 +28,9 @@ mod writer;
 
 use std::time::Instant;
 
-pub use config::{AuditConfig, AuditKind, DigestAlgorithm, Intents, OnFull, RedactConfig, Target};
+pub use config::{
+    AuditConfig, AuditKind, AuditSync, DigestAlgorithm, Intents, OnFull, RedactConfig, Target,
+};
 pub use counts::AuditCounts;
 pub use event::AuditEvent;
 pub use intent::{AuditIntent, AuditIntentSpec};

@@ -48,6 +48,7 @@ pub(super) struct Queue {
 }
 
 #[derive(Default)]
+#[expect(clippy::struct_excessive_bools, reason = "independent requests to the background thread")]
 struct State {
     items: VecDeque<Item>,
     sleep: Sleep,
@@ -55,7 +56,21 @@ struct State {
     must_flush: bool,
     /// Set when a call found the writer busy: the current writer checks the queue again before it returns.
     needs_recheck: bool,
+    /// Whether records were taken since the background thread looked last.
+    was_drained: bool,
+    /// Whether the writer keeps the lock of its file. The background thread then wakes at intervals to release it.
+    keeps_lock: bool,
     is_closed: bool,
+}
+
+/// What the background thread has to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Wake {
+    Write,
+    /// No record came for a while: release the lock of the file.
+    ReleaseLock,
+    /// The queue is closed and empty.
+    End,
 }
 
 /// What the background thread waits for.
@@ -111,6 +126,7 @@ impl Queue {
         let mut state = self.state();
         let count = state.items.len().min(MAX_BATCH);
         into.extend(state.items.drain(..count));
+        state.was_drained |= count > 0;
         state.needs_recheck = !state.items.is_empty();
         if !state.needs_recheck {
             state.must_flush = false;
@@ -138,15 +154,36 @@ impl Queue {
     }
 
     /// Waits for the first record and then up to `batch_delay` for further ones: a write and a wake-up for each record
-    /// would cost more than the record. Returns false when the queue is closed and empty.
-    pub(super) fn wait(&self, batch_delay: Duration) -> bool {
+    /// would cost more than the record. While the writer keeps the lock, the thread wakes after each `batch_delay`, and
+    /// no record has to wake it.
+    pub(super) fn wait(&self, batch_delay: Duration) -> Wake {
         let mut state = self.state();
-        while state.items.is_empty() && !state.is_closed {
-            state.sleep = Sleep::First;
-            state = self.wake.wait(state).unwrap_or_else(PoisonError::into_inner);
+        loop {
+            while state.items.is_empty() && !state.is_closed && !state.keeps_lock {
+                state.sleep = Sleep::First;
+                state = self.wake.wait(state).unwrap_or_else(PoisonError::into_inner);
+            }
+            state = self.wait_for_further(state, batch_delay);
+            if !state.items.is_empty() {
+                return Wake::Write;
+            }
+            if state.is_closed {
+                return Wake::End;
+            }
+            if !std::mem::take(&mut state.was_drained) && state.keeps_lock {
+                return Wake::ReleaseLock;
+            }
         }
-        state.sleep = Sleep::Awake;
+    }
+
+    fn wait_for_further<'a>(
+        &'a self,
+        mut state: MutexGuard<'a, State>,
+        batch_delay: Duration,
+    ) -> MutexGuard<'a, State> {
         let until = Instant::now() + batch_delay;
+        // Calls may have written what they asked the thread to write.
+        state.must_flush &= !state.items.is_empty();
         while !state.must_flush && !state.is_closed && state.items.len() < MAX_BATCH {
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
@@ -157,12 +194,16 @@ impl Queue {
             state = woken.unwrap_or_else(PoisonError::into_inner).0;
         }
         state.sleep = Sleep::Awake;
-        !(state.is_closed && state.items.is_empty())
+        state
     }
 
-    /// Whether a call waits for the background thread.
-    pub(super) fn must_flush(&self) -> bool {
-        self.state().must_flush
+    /// Sets whether the writer keeps the lock of its file.
+    pub(super) fn set_keeps_lock(&self, keeps_lock: bool) {
+        let mut state = self.state();
+        state.keeps_lock = keeps_lock;
+        if keeps_lock && state.sleep == Sleep::First {
+            self.wake_thread(&mut state);
+        }
     }
 
     /// Closes the queue for new entries.

@@ -47,6 +47,18 @@ impl<'a> RecordWriter<'a> {
         out.push(b'"');
     }
 
+    /// Adds bytes in hexadecimal.
+    pub(super) fn hex(&mut self, name: &str, bytes: &[u8]) {
+        const HEX: &[u8; 16] = b"0123456789abcdef";
+        let out = self.member(name);
+        out.push(b'"');
+        for byte in bytes {
+            let digits = [byte >> 4, byte & 0xf];
+            out.extend(digits.iter().filter_map(|digit| HEX.get(usize::from(*digit))));
+        }
+        out.push(b'"');
+    }
+
     pub(super) fn text(&mut self, name: &str, value: &str) {
         text(value, self.member(name));
     }
@@ -163,6 +175,13 @@ mod tests {
         assert_eq!(written(|record| record.text("t", &all)), expected);
         assert_eq!(written(|record| record.shown("t", &all)), expected);
         assert_eq!(written(|record| record.some_text("t", None)), "{}");
+    }
+
+    #[test]
+    fn bytes_are_written_as_a_formatter_does() {
+        let number = 0x00ff_0a10_9e37_79b9_u64;
+        let told = written(|record| record.hex("h", &number.to_be_bytes()));
+        assert_eq!(told, format!("{{\"h\":\"{number:016x}\"}}"));
     }
 
     #[test]

@@ -37,6 +37,8 @@ const MAX_ENTRIES: usize = 100;
 const MAX_VALUES: usize = 1000;
 /// Smallest length of a key for `hmac`, in bytes. Shorter ones could be guessed.
 const MIN_KEY: usize = 16;
+/// Bytes of a digest in a record.
+pub(super) const PREFIX_BYTES: usize = 6;
 /// Limits for JSON within a text.
 const SHALLOW: Limits = Limits { max_bytes: usize::MAX, max_depth: 128 };
 
@@ -85,8 +87,16 @@ impl Redactor {
 
     /// Writes the redacted arguments as JSON.
     pub(super) fn write_arguments(&self, arguments: &Json, out: &mut Vec<u8>) {
+        if self.write_simple(arguments, out) {
+            return;
+        }
         // Writing to memory cannot fail.
         let _ = serde_json::to_writer(out, &self.arguments(arguments));
+    }
+
+    /// Whether digests have a key.
+    pub(super) fn is_keyed(&self) -> bool {
+        self.hmac.is_some()
     }
 
     /// The redacted value.
@@ -352,8 +362,8 @@ pub(super) fn is_batch(json: &Json) -> bool {
 }
 
 fn prefix(bytes: &[u8]) -> String {
-    let mut text = String::with_capacity(12);
-    for byte in bytes.iter().take(6) {
+    let mut text = String::with_capacity(2 * PREFIX_BYTES);
+    for byte in bytes.iter().take(PREFIX_BYTES) {
         let _ = write!(text, "{byte:02x}");
     }
     text

@@ -86,7 +86,9 @@ pub(in crate::middleware) fn is_confirmation(key: &str) -> bool {
 
 /// Whether a name sounds like a secret.
 pub(super) fn sounds_secret(key: &str) -> bool {
-    has_secret_word(&key.to_lowercase()) || has_last_word(key) || is_confirmation(key)
+    let is_lower = key.bytes().all(|byte| byte.is_ascii() && !byte.is_ascii_uppercase());
+    let lower = if is_lower { Cow::from(key) } else { key.to_lowercase().into() };
+    has_secret_word(&lower) || has_last_word(key) || is_confirmation(key)
 }
 
 /// Whether a lower-case text contains one of the long words.
@@ -113,12 +115,16 @@ fn has_last_word(key: &str) -> bool {
     {}
     let Some(last) = words.next() else { return false };
     let last = last.trim_end_matches(|c: char| c.is_ascii_digit());
-    // `phpsessid`, `jsessionid`, `sessionId`
-    let lower = key.to_ascii_lowercase();
     is(last, &LAST)
-        || lower.ends_with("sessid")
-        || lower.ends_with("sessionid")
+        // `phpsessid`, `jsessionid`, `sessionId`
+        || ends_with(key, "sessid")
+        || ends_with(key, "sessionid")
         || (is(last, &["key", "keys"]) && words.next().is_some_and(|kind| is(kind, &KEYS_FOR)))
+}
+
+fn ends_with(key: &str, end: &str) -> bool {
+    let start = key.len().checked_sub(end.len());
+    start.and_then(|start| key.get(start..)).is_some_and(|tail| tail.eq_ignore_ascii_case(end))
 }
 
 /// The words of a name: `db_pw`, `db-pw`, `dbPw`, `DB.PW` and `HTTPAuth` have two.

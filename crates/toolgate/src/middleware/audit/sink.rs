@@ -13,11 +13,13 @@ use std::{
 use tokio::sync::oneshot;
 
 use super::{
-    AuditConfig, AuditCounts, AuditEvent, AuditOutput, Intents, OnFull, RedactConfig, Redactor,
-    Rejection, Target,
+    AuditConfig, AuditCounts, AuditEvent, AuditOutput, AuditSync, Intents, OnFull, RedactConfig,
+    Redactor, Rejection, Target,
+    config::SYNC_NEEDS_FILE,
     event::CallStart,
     file::AuditFile,
     queue::{FlushBy, Intent, IntentRecord, Item, Permit, Queue},
+    rotation::Retention,
     seal::Seal,
     writer::{BATCH_DELAY, Output, Run, SharedWriter, Writer, WriterParts},
 };
@@ -141,11 +143,14 @@ impl AuditSink {
                 (Output::FurtherOnly(Run::START), path.display().to_string())
             }
             Target::File(path) => {
-                let file = AuditFile::open(path, config.rotate_bytes, config.keep_files);
+                let file = AuditFile::open_with(path, Retention::from(config), config.sync);
                 let path = path.display().to_string();
                 match file {
-                    Ok(file) if file.is_regular() => (Output::File(file), path),
-                    Ok(device) => (Output::Device(device, Run::START), path),
+                    Ok(file) if file.is_regular() => (Output::File(Box::new(file)), path),
+                    Ok(_) if config.sync == AuditSync::Disk => {
+                        return Err(OpenError::Settings(SYNC_NEEDS_FILE));
+                    }
+                    Ok(device) => (Output::Device(Box::new(device), Run::START), path),
                     Err(source) => {
                         return Err(OpenError::File { what: "file", path, source });
                     }

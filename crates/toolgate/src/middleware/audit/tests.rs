@@ -6,6 +6,8 @@ mod intents;
 mod outputs;
 mod queue;
 mod redaction;
+mod retention;
+mod sharing;
 mod verifying;
 mod writer;
 

@@ -9,7 +9,7 @@ use std::{
     io,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError, TryLockError,
-        atomic::{AtomicBool, AtomicUsize, Ordering},
+        atomic::{AtomicBool, Ordering},
     },
     time::{Duration, Instant},
 };
@@ -21,7 +21,7 @@ use super::{
     batch::{Batch, begin, lost},
     file::AuditFile,
     output::About,
-    queue::{Intent, IntentRecord, Item, Queue},
+    queue::{Intent, IntentRecord, Item, Queue, Wake},
     seal::{ChainedLines, Point, Seal},
 };
 use crate::context::CallId;
@@ -31,11 +31,6 @@ const MAX_PASSES: usize = 2;
 
 /// A call that takes longer than this to write leaves later writes to the background thread.
 const SLOW_WRITE: Duration = Duration::from_millis(10);
-
-/// With more calls in flight than this, the background thread waits `GROUP_DELAY` before it writes intents, so that
-/// one write and one wake-up serve several calls.
-const GROUP_THRESHOLD: usize = 4;
-const GROUP_DELAY: Duration = Duration::from_micros(100);
 
 /// How long the background thread waits for further records before it writes.
 pub(super) const BATCH_DELAY: Duration = Duration::from_millis(2);
@@ -48,8 +43,6 @@ pub(super) struct SharedWriter {
     calls_may_write: bool,
     /// The last write was slow: only the background thread writes until a write is quick again.
     is_slow: AtomicBool,
-    /// Calls whose intent was written and whose end was not, as of the last write.
-    in_flight: AtomicUsize,
     batch_delay: Duration,
 }
 
@@ -60,7 +53,6 @@ impl SharedWriter {
             calls_may_write: writer.is_quick(),
             writer: Mutex::new(writer),
             is_slow: AtomicBool::new(false),
-            in_flight: AtomicUsize::new(0),
             batch_delay,
         }
     }
@@ -104,9 +96,17 @@ impl SharedWriter {
 
     /// The background thread: writes until the queue is closed and empty.
     pub(super) fn run(&self) {
-        while self.queue.wait(self.batch_delay) {
-            if self.queue.must_flush() && self.in_flight.load(Ordering::Relaxed) > GROUP_THRESHOLD {
-                std::thread::sleep(GROUP_DELAY);
+        loop {
+            match self.queue.wait(self.batch_delay) {
+                Wake::Write => {}
+                Wake::ReleaseLock => {
+                    self.release_lock();
+                    // A call may have found the writer busy meanwhile.
+                    if !self.queue.needs_recheck() {
+                        continue;
+                    }
+                }
+                Wake::End => break,
             }
             loop {
                 let started = Instant::now();
@@ -124,8 +124,22 @@ impl SharedWriter {
 
     fn write(&self, writer: &mut Writer, lock: FileLock) -> WriteResult {
         let result = writer.write(&self.queue, lock);
-        self.in_flight.store(writer.in_flight.len(), Ordering::Relaxed);
+        self.note_lock(writer);
         result
+    }
+
+    fn release_lock(&self) {
+        let mut writer = self.writer();
+        writer.release_lock();
+        self.note_lock(&mut writer);
+    }
+
+    /// Tells the background thread whether there is a lock to release.
+    fn note_lock(&self, writer: &mut Writer) {
+        let keeps_lock = writer.parts.output.is_locked();
+        if std::mem::replace(&mut writer.noted_lock, keeps_lock) != keeps_lock {
+            self.queue.set_keeps_lock(keeps_lock);
+        }
     }
 
     fn writer(&self) -> MutexGuard<'_, Writer> {
@@ -154,9 +168,9 @@ pub(super) enum Output {
     /// Only the further outputs write.
     FurtherOnly(Run),
     Stderr(Run),
-    File(AuditFile),
+    File(Box<AuditFile>),
     /// A pipe or a device.
-    Device(AuditFile, Run),
+    Device(Box<AuditFile>, Run),
     #[cfg(test)]
     Probe(Probe, Run),
 }
@@ -205,24 +219,28 @@ impl Output {
         }
     }
 
-    /// Locks the file, unless another process holds the lock.
-    fn try_lock(&mut self) -> bool {
+    /// Locks the file for the next batch, unless that takes longer.
+    fn try_lock(&mut self, seal: &Seal) -> bool {
         match self {
-            Self::File(file) => file.try_lock_for_batch(),
+            Self::File(file) => file.try_lock_for_batch(seal),
             _ => true,
         }
     }
 
-    /// Unlocks the file, if it is still locked.
-    fn unlock(&mut self) {
-        if let Self::File(file) = self {
-            file.unlock_if_held();
+    fn file(&mut self) -> Option<&mut AuditFile> {
+        match self {
+            Self::File(file) => Some(file),
+            _ => None,
         }
     }
 
-    fn reopen(&mut self) -> io::Result<()> {
+    fn is_locked(&self) -> bool {
+        matches!(self, Self::File(file) if file.is_locked())
+    }
+
+    fn reopen(&mut self, seal: &Seal) -> io::Result<()> {
         match self {
-            Self::File(file) | Self::Device(file, _) => file.reopen(),
+            Self::File(file) | Self::Device(file, _) => file.reopen(seal),
             _ => Ok(()),
         }
     }
@@ -247,6 +265,8 @@ pub(super) struct Writer {
     /// Calls whose intent is written and whose end is not.
     in_flight: HashSet<CallId>,
     reported_lost: u64,
+    /// Whether the background thread knows that the lock is kept.
+    noted_lock: bool,
     buffers: WriteBuffers,
 }
 
@@ -265,19 +285,21 @@ impl Writer {
             parts,
             in_flight: HashSet::new(),
             reported_lost: 0,
+            noted_lock: false,
             buffers: WriteBuffers::default(),
         }
     }
 
     /// Whether a write is quick enough for the thread of a call: to a regular file and to nothing else.
     fn is_quick(&self) -> bool {
-        matches!(self.parts.output, Output::File(_)) && self.parts.further.is_empty()
+        matches!(&self.parts.output, Output::File(file) if file.is_quick())
+            && self.parts.further.is_empty()
     }
 
     /// Writes the queued records and notifies the calls that wait for their intents.
     fn write(&mut self, queue: &Queue, lock: FileLock) -> WriteResult {
         self.reopen();
-        if lock == FileLock::Try && !self.parts.output.try_lock() {
+        if lock == FileLock::Try && !self.parts.output.try_lock(&self.parts.seal) {
             return WriteResult::Busy;
         }
         let mut buffers = std::mem::take(&mut self.buffers);
@@ -290,14 +312,16 @@ impl Writer {
         }
         let is_written = buffers.batch.is_empty()
             || self.write_batch(&buffers.batch, &mut buffers.out, count, lost);
-        // A write unlocks the file itself; this is for an empty batch.
-        self.parts.output.unlock();
         for (call, waiter) in buffers.waiting.drain(..) {
             if !is_written {
                 self.in_flight.remove(&call);
             }
             // The call may have been cancelled meanwhile.
             let _ = waiter.send(is_written);
+        }
+        // Only now, because no call waits for the head.
+        if let Some(file) = self.parts.output.file() {
+            file.after_batch(&self.parts.seal);
         }
         self.forward(&buffers.batch, &buffers.out);
         self.buffers = buffers;
@@ -312,6 +336,17 @@ impl Writer {
         if !buffers.batch.is_empty() {
             self.write_batch(&buffers.batch, &mut buffers.out, 0, lost);
             self.forward(&buffers.batch, &buffers.out);
+        }
+        if let Some(file) = self.parts.output.file() {
+            // No thread is left that would release it.
+            file.never_keep_lock();
+        }
+        self.release_lock();
+    }
+
+    fn release_lock(&mut self) {
+        if let Some(file) = self.parts.output.file() {
+            file.release(&self.parts.seal);
         }
     }
 
@@ -367,7 +402,7 @@ impl Writer {
     fn reopen(&mut self) {
         if self.parts.reopen.load(Ordering::Relaxed)
             && self.parts.reopen.swap(false, Ordering::Relaxed)
-            && let Err(error) = self.parts.output.reopen()
+            && let Err(error) = self.parts.output.reopen(&self.parts.seal)
         {
             // The old file stays open and receives the records until the new one can be opened.
             self.parts.reopen.store(true, Ordering::Relaxed);

@@ -3,8 +3,9 @@
 
 use std::borrow::Cow;
 
-use serde_json::{Map, Value, json};
-use toolgate_wire::{Json, Kind, Limits, mcp::member};
+use serde::Serialize;
+use serde_json::{Value, json};
+use toolgate_wire::{Json, Kind, Limits, Object, mcp::member};
 
 use crate::{
     middleware::{
@@ -22,6 +23,8 @@ const MAX_BLOCKS: usize = 100;
 const DEEPEST_BLOCK: usize = 3;
 
 const CUT: &str = "...<truncated>";
+/// Bytes of a redacted result beside its contents, at a guess.
+const SPARE_BYTES: usize = 256;
 
 /// The redacted view of one call.
 pub(super) struct RedactedView<'a> {
@@ -63,15 +66,12 @@ impl<'a> RedactedView<'a> {
         if self.hidden.is_none() {
             return left_out(result).to_string();
         }
-        let mut redacted = Map::new();
-        for (key, value) in members.iter().take(MAX_BLOCKS) {
-            let value = match &*key {
-                "content" => self.blocks(&value),
-                _ => self.value(&key, &value),
-            };
-            redacted.insert(self.masked(&key).into_owned(), value);
-        }
-        Value::Object(redacted).to_string()
+        let mut out = Vec::with_capacity(result.len().min(self.most) + SPARE_BYTES);
+        self.write_members(&members, &mut out, |view, key, value, out| match key {
+            "content" => view.write_blocks(value, out),
+            _ => view.write_value(key, value, out),
+        });
+        String::from_utf8(out).unwrap_or_default()
     }
 
     /// A message, masked and shortened.
@@ -79,50 +79,80 @@ impl<'a> RedactedView<'a> {
         if self.hidden.is_none() {
             return String::new();
         }
-        let (text, _) = self.text_within(message, self.most);
-        text
+        self.text_within(message, self.most).0.into_owned()
     }
 
-    fn blocks(&mut self, content: &Json) -> Value {
-        let blocks = content.array().unwrap_or_default();
-        let redacted = blocks.iter().take(MAX_BLOCKS);
-        let mut list: Vec<Value> = redacted.map(|block| self.block(block, 0)).collect();
-        if blocks.len() > MAX_BLOCKS {
-            list.push(json!(format!("...<{} more>", blocks.len() - MAX_BLOCKS)));
+    /// Writes an object, whose values `write` redacts. Writes to `out`, because a result in values would be a second
+    /// copy of a text that may be large.
+    fn write_members(
+        &mut self,
+        members: &Object,
+        out: &mut Vec<u8>,
+        mut write: impl FnMut(&mut Self, &str, &Json, &mut Vec<u8>),
+    ) {
+        let mut names: Vec<String> = Vec::new();
+        out.push(b'{');
+        for (key, value) in members.iter().take(MAX_BLOCKS) {
+            let name = self.masked(&key).into_owned();
+            // Names that are masked may be equal.
+            if names.contains(&name) {
+                continue;
+            }
+            if !names.is_empty() {
+                out.push(b',');
+            }
+            write_json(&name, out);
+            out.push(b':');
+            write(self, &key, &value, out);
+            names.push(name);
         }
-        Value::Array(list)
+        out.push(b'}');
+    }
+
+    fn write_blocks(&mut self, content: &Json, out: &mut Vec<u8>) {
+        let blocks = content.array().unwrap_or_default();
+        out.push(b'[');
+        for (at, block) in blocks.iter().take(MAX_BLOCKS).enumerate() {
+            if at > 0 {
+                out.push(b',');
+            }
+            self.write_block(block, 0, out);
+        }
+        if blocks.len() > MAX_BLOCKS {
+            out.push(b',');
+            write_json(&format!("...<{} more>", blocks.len() - MAX_BLOCKS), out);
+        }
+        out.push(b']');
     }
 
     /// One content block: its text, never images or audio.
-    fn block(&mut self, block: &Json, depth: usize) -> Value {
+    fn write_block(&mut self, block: &Json, depth: usize, out: &mut Vec<u8>) {
         let Some(members) = block.object().filter(|_| depth < DEEPEST_BLOCK) else {
-            return left_out(block);
+            return write_json(&left_out(block), out);
         };
-        let mut redacted = Map::new();
-        for (key, value) in members.iter().take(MAX_BLOCKS) {
-            let value = match (&*key, value.text()) {
-                ("text", Some(text)) => self.text(&text),
-                ("data" | "blob", Some(text)) => json!({"type": "string", "len": text.len()}),
-                ("resource", None) => self.block(&value, depth + 1),
-                _ => self.value(&key, &value),
-            };
-            redacted.insert(self.masked(&key).into_owned(), value);
-        }
-        Value::Object(redacted)
+        self.write_members(&members, out, |view, key, value, out| match (key, value.text()) {
+            ("text", Some(text)) => view.write_text(&text, out),
+            ("data" | "blob", Some(text)) => {
+                write_json(&json!({"type": "string", "len": text.len()}), out);
+            }
+            ("resource", None) => view.write_block(value, depth + 1, out),
+            _ => view.write_value(key, value, out),
+        });
     }
 
     /// Any other member, redacted by name like arguments, or omitted if it exceeds the limit.
-    fn value(&mut self, key: &str, value: &Json) -> Value {
+    fn write_value(&mut self, key: &str, value: &Json, out: &mut Vec<u8>) {
         if self.redactor.is_sensitive(key) {
-            return left_out(value);
+            return write_json(&left_out(value), out);
         }
-        let redacted = self.summary(value);
-        let size = redacted.to_string().len();
-        if size > self.left {
-            return left_out(value);
+        let start = out.len();
+        write_json(&self.summary(value), out);
+        if let Some(left) = self.left.checked_sub(out.len() - start) {
+            self.left = left;
+        } else {
+            out.truncate(start);
+            write_json(&left_out(value), out);
         }
-        self.left -= size;
-        redacted
     }
 
     fn summary(&self, json: &Json) -> Value {
@@ -138,19 +168,19 @@ impl<'a> RedactedView<'a> {
         }
     }
 
-    fn text(&mut self, text: &str) -> Value {
+    fn write_text(&mut self, text: &str, out: &mut Vec<u8>) {
         let (redacted, size) = self.text_within(text, self.left);
         self.left -= size;
-        Value::String(redacted)
+        write_json(&*redacted, out);
     }
 
     /// The text without secrets, shortened to `most` bytes of JSON, and its size.
-    fn text_within(&self, text: &str, most: usize) -> (String, usize) {
+    fn text_within<'t>(&self, text: &'t str, most: usize) -> (Cow<'t, str>, usize) {
         let redacted = match self.as_json(text) {
             Some(redacted) => Cow::Owned(redacted),
             None => self.masked_start(text, most),
         };
-        cut(&redacted, most)
+        cut(redacted, most)
     }
 
     /// If the text is itself JSON, redacts it by key. `None` if it is not JSON or contains no sensitive key.
@@ -255,20 +285,34 @@ impl<'a> RedactedView<'a> {
 }
 
 /// The start of the text that takes at most `most` bytes as JSON, and its size.
-fn cut(text: &str, most: usize) -> (String, usize) {
+fn cut(text: Cow<'_, str>, most: usize) -> (Cow<'_, str>, usize) {
+    let size = text.len() + text.bytes().map(escape_bytes).sum::<usize>();
+    if size <= most {
+        return (text, size);
+    }
     let mut size = 0;
     for (at, c) in text.char_indices() {
-        size += match c {
-            '"' | '\\' | '\n' | '\r' | '\t' => 2,
-            c if c < ' ' => 6,
-            c => c.len_utf8(),
-        };
+        size += c.len_utf8() + u8::try_from(c).map_or(0, escape_bytes);
         if size > most {
             let start = text.get(..at).unwrap_or_default();
-            return (format!("{start}{CUT}"), most);
+            return (format!("{start}{CUT}").into(), most);
         }
     }
-    (text.to_owned(), size)
+    (text, size)
+}
+
+/// How many bytes more than one a byte takes as JSON.
+fn escape_bytes(byte: u8) -> usize {
+    match byte {
+        b'"' | b'\\' | b'\n' | b'\r' | b'\t' => 1,
+        ..b' ' => 5,
+        _ => 0,
+    }
+}
+
+fn write_json<T: Serialize + ?Sized>(value: &T, out: &mut Vec<u8>) {
+    // Writing to memory cannot fail, and values are plain data.
+    let _ = serde_json::to_writer(out, value);
 }
 
 fn left_out(json: &Json) -> Value {

@@ -183,8 +183,8 @@ impl fmt::Debug for LogSink {
     }
 }
 
-/// How long the reader waits for further records: a transaction for each would cost more than the record.
-const BATCH_DELAY: Duration = Duration::from_millis(5);
+/// How long the reader waits for further records: a transaction for a few costs more than the records.
+const BATCH_DELAY: Duration = Duration::from_millis(20);
 
 /// The queue's output: records in the order in which their calls ended.
 pub struct LogQueue {

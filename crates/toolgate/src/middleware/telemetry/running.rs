@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     call::Call,
-    context::Context,
+    context::{CallId, Context},
     middleware::audit::{Redactor, cut},
     printable,
     trace::Transport,
@@ -127,7 +127,7 @@ impl Drop for Running<'_> {
 
 /// The attributes of every span: caller, client and transport.
 fn surroundings(cx: &Context, attributes: &mut Vec<KeyValue>) {
-    let call_id: Arc<str> = cx.call_id().to_string().into();
+    let call_id: Arc<str> = cx.call_id().text(&mut [0; CallId::TEXT]).into();
     attributes.extend([
         KeyValue::new("mcp.session.id", Arc::clone(&cx.session().id)),
         KeyValue::new("mcp.request_id", Arc::clone(&call_id)),

@@ -12,10 +12,16 @@ use crate::middleware::audit::{
     batch::Batch,
     file::AuditFile,
     output::About,
+    rotation::Retention,
     seal::{ChainedLines, Seal},
 };
 
 impl AuditFile {
+    pub(super) fn open(path: &Path, rotate_bytes: u64, keep_files: u32) -> std::io::Result<Self> {
+        let kept = Retention { rotate_bytes, files: Some(keep_files), bytes: None, days: None };
+        Self::open_with(path, kept, AuditSync::Os)
+    }
+
     /// Appends one record that says this.
     pub(super) fn say(&mut self, what: &str) -> std::io::Result<()> {
         self.say_with(&Seal::plain(), what)
@@ -23,6 +29,13 @@ impl AuditFile {
 
     /// The same with a key.
     pub(super) fn say_with(&mut self, seal: &Seal, what: &str) -> std::io::Result<()> {
+        let done = self.say_and_keep(seal, what);
+        self.release(seal);
+        done
+    }
+
+    /// The same without the end: the lock is kept, and the head is not written.
+    pub(super) fn say_and_keep(&mut self, seal: &Seal, what: &str) -> std::io::Result<()> {
         let mut batch = Batch::default();
         batch.push(value!({"say": what}).to_string().as_bytes(), About::now("call"));
         self.append(&batch, seal, &mut ChainedLines::default())

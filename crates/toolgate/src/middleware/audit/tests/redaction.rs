@@ -311,3 +311,72 @@ fn every_word_is_found_wherever_it_stands_and_however_it_is_spaced() {
     }
     assert!(redactor.is_sensitive("to\u{212a}en"), "a letter that is lower-cased to one of ours");
 }
+
+/// Simple arguments are written without values in between: the result is the same.
+#[test]
+fn both_ways_to_write_arguments_tell_the_same() {
+    let (redactor, mut random) = (redactor(&RedactConfig::default()), Random::new(11));
+    let names = [
+        "path",
+        "text",
+        "password",
+        "api_key",
+        "name",
+        "value",
+        "header",
+        "__confirm",
+        "operations",
+        "Session",
+        "sessionId",
+        "PHPSESSID",
+        "n",
+        "a\"b",
+        "key",
+        "ghp_0123456789012345678901234567890123456789",
+        "keys",
+    ];
+    let words = [
+        "\"plain\"",
+        "\"Authorization\"",
+        "\"hunter2-hunter2\"",
+        "\"with hunter2-hunter2 in it\"",
+        "\"\"",
+        "\"{\\\"token\\\":1}\"",
+        "\" [1\"",
+        "\"http://u:hunter22@host/\"",
+        "\"tgc1t-0a0a0a0a0a0a0a0a0a0a\"",
+        "1",
+        "-0",
+        "1.50",
+        "1e3",
+        "12345678901234567890",
+        "-17",
+        "true",
+        "null",
+        "[]",
+        "{\"a\":1}",
+        "\"\\ud800\"",
+        "\"caf\\u00e9\"",
+    ];
+    let mut simple = 0;
+    for _ in 0..20_000 {
+        let members: Vec<String> = (0..random.roll(4))
+            .map(|_| {
+                let name = Value::from(*random.pick(&names)).to_string();
+                let long = Value::from(random.text(300)).to_string();
+                let value = if random.roll(5) == 0 { &*long } else { *random.pick(&words) };
+                format!("{name}:{value}")
+            })
+            .collect();
+        let arguments = json(format!("{{{}}}", members.join(",")));
+        let mut out = b"before".to_vec();
+        if redactor.write_simple(&arguments, &mut out) {
+            simple += 1;
+            let told: Value = serde_json::from_slice(&out["before".len()..]).unwrap();
+            assert_eq!(told, redactor.arguments(&arguments), "{members:?}");
+        } else {
+            assert_eq!(out, b"before");
+        }
+    }
+    assert!(simple > 4000, "{simple}");
+}

@@ -178,7 +178,7 @@ async fn a_file_in_the_middle_that_is_gone_is_found() {
     let config = AuditConfig {
         file: Target::File(path.clone()),
         rotate_bytes: 1500,
-        keep_files: 100,
+        keep_files: Some(100),
         ..AuditConfig::default()
     };
     for n in 0..6 {

@@ -6,7 +6,7 @@ use super::{
     files::{folder, read, said},
     *,
 };
-use crate::middleware::audit::file::AuditFile;
+use crate::middleware::audit::{file::AuditFile, seal::Seal};
 
 fn sink_at(path: &Path) -> AuditSink {
     let config = AuditConfig { file: Target::File(path.to_owned()), ..AuditConfig::default() };
@@ -152,9 +152,9 @@ fn a_full_file_is_left_to_who_may_wait() {
     AuditFile::open(&path, u64::MAX, 5).unwrap().say("one").unwrap();
     let room = fs::metadata(&path).unwrap().len() + 1;
     let mut file = AuditFile::open(&path, room, 5).unwrap();
-    assert!(file.try_lock_for_batch(), "there is room");
+    assert!(file.try_lock_for_batch(&Seal::plain()), "there is room");
     file.say("two").unwrap();
-    assert!(!file.try_lock_for_batch(), "it has to be moved aside");
+    assert!(!file.try_lock_for_batch(&Seal::plain()), "it has to be moved aside");
     fs::File::open(&path).unwrap().try_lock().unwrap();
     file.say("three").unwrap();
     assert_eq!(said(&path), ["three"]);

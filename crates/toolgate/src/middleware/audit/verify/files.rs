@@ -1,7 +1,7 @@
 //! Opens all files of a chain, consistent with each other.
 
 use std::{
-    fs::{self, File},
+    fs::File,
     io,
     path::{Path, PathBuf},
     time::Duration,
@@ -10,6 +10,7 @@ use std::{
 use super::super::{
     file::size_in_place,
     head::{self, HeadState},
+    rotation::rotated_files,
     seal::Seal,
 };
 
@@ -32,14 +33,19 @@ pub(super) struct Part {
 
 impl Files {
     /// Opens the file and the rotated ones, under the lock that prevents writes and rotations.
+    ///
+    /// A process that keeps the lock releases it, and writes the head, when the turn is taken.
     pub(super) fn open(path: &Path, seal: &Seal) -> io::Result<Self> {
         let mut missing = 0;
         for _ in 0..MAX_ATTEMPTS {
             match File::open(path) {
                 Ok(current) => {
+                    let turn = File::open(head::path_of(path)).ok();
+                    let turn = turn.filter(|turn| cfg!(unix) && turn.lock_shared().is_ok());
                     current.lock_shared()?;
                     let files = size_in_place(&current, path).map(|_| Self::opened(path, seal));
                     current.unlock()?;
+                    drop(turn);
                     if let Some(files) = files {
                         return files;
                     }
@@ -64,7 +70,7 @@ impl Files {
 
     fn opened(path: &Path, seal: &Seal) -> io::Result<Self> {
         let mut parts = Vec::new();
-        for (_, path) in moved_aside(path)? {
+        for (_, path) in rotated_files(path)? {
             parts.push(Part::open(path)?);
         }
         match Part::open(path.to_owned()) {
@@ -85,24 +91,4 @@ impl Part {
         let size = file.metadata()?.len();
         Ok(Self { path, file, size })
     }
-}
-
-/// The rotated files with their numbers, oldest first.
-fn moved_aside(path: &Path) -> io::Result<Vec<(u32, PathBuf)>> {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-    let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let mut found = Vec::new();
-    for entry in fs::read_dir(folder.unwrap_or(Path::new(".")))? {
-        let entry = entry?;
-        let other = entry.file_name();
-        let number = other.to_str().and_then(|other| other.strip_prefix(&name)?.strip_prefix('.'));
-        let number = number.filter(|number| !number.starts_with(['0', '+']));
-        if let Some(number) = number.and_then(|number| number.parse().ok())
-            && entry.file_type()?.is_file()
-        {
-            found.push((number, path.with_file_name(&other)));
-        }
-    }
-    found.sort_by(|a, b| b.cmp(a));
-    Ok(found)
 }
