@@ -2,6 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use proptest::prelude::*;
+
 use super::{
     super::{UndoOutcome, plan, plan_one, preview, rules_for, take_back},
     *,
@@ -321,4 +323,53 @@ fn rules_that_name_a_server_are_found() {
     let rules = rules_for(&document, &patterns, &["a".to_owned(), "b".to_owned()]);
     let rules: Vec<_> = rules.iter().map(|rule| (rule.line, rule.rule.as_str())).collect();
     assert_eq!(rules, [(3, "mcp__a__read"), (3, "mcp__a"), (5, "mcp__b__y")]);
+}
+
+/// Any entry: command, arguments and environment with any characters.
+fn any_entry() -> impl Strategy<Value = serde_json::Value> {
+    let text = || ".{1,12}";
+    let arguments = proptest::option::of(proptest::collection::vec(text(), 0..4));
+    let environment = proptest::collection::btree_map("[A-Z]{1,4}", text(), 0..3);
+    (text(), arguments, environment, any::<bool>()).prop_map(|(command, args, env, is_list)| {
+        let mut words = args.clone().unwrap_or_default();
+        words.insert(0, command.clone());
+        let mut entry = if is_list {
+            serde_json::json!({"type": "local", "command": words, "environment": env})
+        } else {
+            serde_json::json!({"command": command, "env": env, "odd": {"x": [null, 1.5]}})
+        };
+        if let (Some(args), false) = (args, is_list) {
+            entry["args"] = args.into();
+        }
+        entry
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn any_file_is_restored(
+        entries in proptest::collection::btree_map(".{1,8}", any_entry(), 0..4),
+        is_pretty in any::<bool>(),
+        has_carriage_returns in any::<bool>(),
+        section in prop_oneof![Just("mcpServers"), Just("servers"), Just("mcp")],
+    ) {
+        let tree = serde_json::json!({"before": [1], section: entries, "after": "x"});
+        let mut text = if is_pretty { format!("{tree:#}\n") } else { tree.to_string() };
+        if has_carriage_returns {
+            text = text.replace('\n', "\r\n");
+        }
+        let path = Path::new("/p/mcp.json");
+        let file = ClientFile::parse(path, text.clone()).unwrap();
+        let plan = plan(&file, &wrapping(), &|_| true).unwrap();
+        let (restored, _) = take_back(path, &plan.after, &plan.changed).unwrap();
+        prop_assert_eq!(&restored, &text);
+        let new: serde_json::Value = serde_json::from_str(&plan.after).unwrap();
+        for change in &plan.changed {
+            let (old, new) = (&tree[section][&change.name], &new[section][&change.name]);
+            prop_assert_eq!(old.get("env"), new.get("env"));
+            prop_assert_eq!(old.get("odd"), new.get("odd"));
+        }
+    }
 }
