@@ -36,8 +36,8 @@ pub(crate) fn page<T>(
 mod tests {
     use super::*;
 
-    fn at(cursor: &str) -> Option<PaginatedRequestParams> {
-        Some(PaginatedRequestParams::default().with_cursor(Some(cursor.to_owned())))
+    fn at(cursor: &str) -> PaginatedRequestParams {
+        PaginatedRequestParams::default().with_cursor(Some(cursor.to_owned()))
     }
 
     #[test]
@@ -45,9 +45,9 @@ mod tests {
         let list = || (0..5).collect::<Vec<_>>();
         let (first, next) = page(list(), 2, None).unwrap();
         assert_eq!((first, next.as_deref()), (vec![0, 1], Some("2")));
-        let (second, next) = page(list(), 2, at("2")).unwrap();
+        let (second, next) = page(list(), 2, Some(at("2"))).unwrap();
         assert_eq!((second, next.as_deref()), (vec![2, 3], Some("4")));
-        assert_eq!(page(list(), 2, at("4")).unwrap(), (vec![4], None));
+        assert_eq!(page(list(), 2, Some(at("4"))).unwrap(), (vec![4], None));
         assert_eq!(page(list(), 5, None).unwrap(), (list(), None));
         assert_eq!(page(Vec::<u8>::new(), 1000, None).unwrap(), (Vec::new(), None));
     }
@@ -55,7 +55,7 @@ mod tests {
     #[test]
     fn cursors_that_begin_no_page_are_refused() {
         for odd in ["", "0", "1", "3", "02", "+2", "6", "made up", "99999999999999999999999"] {
-            assert!(page((0..5).collect(), 2, at(odd)).is_err(), "{odd}");
+            assert!(page((0..5).collect(), 2, Some(at(odd))).is_err(), "{odd}");
         }
     }
 }
