@@ -43,7 +43,7 @@ pub struct TmuxConfig {
     /// Whether prompts are also offered as tools (`list_prompts`, `get_prompt`), for clients without prompts.
     #[schemars(extend("default" = Options::default().prompts_as_tools))]
     pub prompts_as_tools: Option<bool>,
-    /// The groups of tools to offer; default: all.
+    /// The groups of tools to offer; default: `core`, or all that the tier allows if a tier is set.
     pub toolsets: Option<Vec<Toolset>>,
     /// Further tools to offer, by name.
     pub tools: Option<Vec<String>>,

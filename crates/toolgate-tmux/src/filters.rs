@@ -49,21 +49,42 @@ pub fn filtered<T: Serialize>(
     filters: Option<&Filters>,
     fields: &[&str],
 ) -> Result<Vec<T>, Failure> {
-    let filters = parse(filters, fields)?;
-    let passes = |item: &T| {
-        let Ok(item) = serde_json::to_value(item) else {
-            return false;
-        };
-        filters.iter().all(|filter| {
-            let value = match item.get(&filter.field) {
-                Some(Value::String(text)) => text.clone(),
-                Some(Value::Null) | None => String::new(),
-                Some(other) => other.to_string(),
-            };
-            (filter.test)(&value)
-        })
-    };
-    Ok(items.into_iter().filter(passes).collect())
+    Ok(ParsedFilters::parse(filters, fields)?.passing(items))
+}
+
+/// Filters whose fields and operators exist.
+pub(crate) struct ParsedFilters(Vec<Filter>);
+
+impl ParsedFilters {
+    /// Reads the argument. An unknown field or operator is an error.
+    pub(crate) fn parse(filters: Option<&Filters>, fields: &[&str]) -> Result<Self, Failure> {
+        parse(filters, fields).map(Self)
+    }
+
+    /// Whether a filter looks at this field.
+    pub(crate) fn needs(&self, field: &str) -> bool {
+        self.0.iter().any(|filter| filter.field == field)
+    }
+
+    /// The items that pass all filters.
+    pub(crate) fn passing<T: Serialize>(&self, mut items: Vec<T>) -> Vec<T> {
+        if !self.0.is_empty() {
+            items.retain(|item| {
+                serde_json::to_value(item).is_ok_and(|item| self.0.iter().all(|f| f.passes(&item)))
+            });
+        }
+        items
+    }
+}
+
+impl Filter {
+    fn passes(&self, item: &Value) -> bool {
+        match item.get(&self.field) {
+            Some(Value::String(text)) => (self.test)(text),
+            Some(Value::Null) | None => (self.test)(""),
+            Some(other) => (self.test)(&other.to_string()),
+        }
+    }
 }
 
 fn parse(filters: Option<&Filters>, fields: &[&str]) -> Result<Vec<Filter>, Failure> {

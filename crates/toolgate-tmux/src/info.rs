@@ -245,7 +245,17 @@ impl PaneInfo {
         server: &Server,
         of: ListTarget<'_>,
     ) -> Result<Vec<Self>, Failure> {
-        let rows = match server.list(of, Self::FIELDS).await {
+        Self::with(cx, server, of, Self::FIELDS).await
+    }
+
+    /// Like [`list`](Self::list), but asks tmux only for these fields. The others are empty.
+    pub async fn with(
+        cx: &ToolContext,
+        server: &Server,
+        of: ListTarget<'_>,
+        fields: &[&'static str],
+    ) -> Result<Vec<Self>, Failure> {
+        let rows = match server.list(of, fields).await {
             Err(crate::engine::TmuxError::NoServer) => return Ok(Vec::new()),
             rows => rows?,
         };

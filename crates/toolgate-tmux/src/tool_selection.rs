@@ -12,6 +12,34 @@ use crate::{
     toolsets::{ToolChoice, Toolset},
 };
 
+/// The everyday tools. A client puts all listed tools into its model's context, so the default list is short.
+const CORE: &[&str] = &[
+    "list_sessions",
+    "list_windows",
+    "list_panes",
+    "get_session_info",
+    "get_window_info",
+    "get_pane_info",
+    "create_session",
+    "create_window",
+    "split_window",
+    "run_command",
+    "send_keys",
+    "paste_text",
+    "capture_pane",
+    "capture_since",
+    "snapshot_pane",
+    "search_panes",
+    "wait_for_text",
+    "select_window",
+    "rename_window",
+    "wait_for_channel",
+    "signal_channel",
+    // Only there if prompts are also offered as tools.
+    "list_prompts",
+    "get_prompt",
+];
+
 /// Tools of the tier `mutating` that start no program and type nothing.
 const MANAGE: &[&str] = &[
     "rename_session",
@@ -42,7 +70,15 @@ const TEARDOWN: &[&str] = &["clear_pane", "delete_buffer"];
 const DEFAULT_TOOLSETS: [Toolset; 3] = [Toolset::Inspect, Toolset::Manage, Toolset::Execute];
 
 impl Toolset {
-    /// The toolset of a tool.
+    /// Whether a tool belongs to the toolset.
+    fn has(self, tool: &Tool) -> bool {
+        match self {
+            Self::Core => CORE.contains(&tool.name()),
+            other => other == Self::of(tool),
+        }
+    }
+
+    /// The one toolset of a tool, besides `core`.
     fn of(tool: &Tool) -> Self {
         match tool.tier() {
             Tier::Readonly => Self::Inspect,
@@ -65,22 +101,30 @@ pub struct NoSuchTool {
 
 impl ToolChoice {
     /// Sets the tools that are not selected to inactive. If the settings have no tier, it becomes the lowest tier that
-    /// allows all selected tools, so that every listed tool can be called; if nothing is selected, `mutating`.
+    /// allows all selected tools, so that every listed tool can be called. If neither tools nor a tier are chosen, the
+    /// everyday tools are active.
     pub(crate) fn apply(&self, tools: &[Tool], settings: &mut Settings) -> Result<(), NoSuchTool> {
         let more = named(&self.tools, tools, "`--tools` (LIBTMUX_TOOLS, `tmux.tools`)")?;
         let less = "`--exclude-tools` (LIBTMUX_EXCLUDE_TOOLS, `tmux.exclude_tools`)";
         let less = named(&self.exclude, tools, less)?;
-        let usual = (!self.tools.is_empty()).then(|| DEFAULT_TOOLSETS.to_vec());
-        let toolsets = self.toolsets.clone().or(usual);
+        let usual: Option<&[Toolset]> = match (&*self.tools, settings.safety) {
+            ([], None) => Some(&[Toolset::Core]),
+            ([], Some(_)) => None,
+            _ => Some(&DEFAULT_TOOLSETS),
+        };
+        let toolsets = self.toolsets.as_deref().or(usual);
         let is_chosen = |tool: &&Tool| {
-            let in_sets = toolsets.as_ref().is_none_or(|sets| sets.contains(&Toolset::of(tool)));
+            let in_sets = toolsets.is_none_or(|sets| sets.iter().any(|toolset| toolset.has(tool)));
             (in_sets || more.contains(&tool.name())) && !less.contains(&tool.name())
         };
-        let (chosen, others): (Vec<&Tool>, Vec<&Tool>) = tools.iter().partition(is_chosen);
+        let (chosen, mut others): (Vec<&Tool>, Vec<&Tool>) = tools.iter().partition(is_chosen);
         if settings.safety.is_none() {
             let needed = chosen.iter().map(|tool| tool.tier()).max().unwrap_or(Tier::Readonly);
-            let needed = toolsets.is_some().then_some(needed);
-            settings.safety = Some(needed.unwrap_or(Tier::Mutating));
+            settings.safety = Some(needed);
+            if toolsets == Some(&[Toolset::Core]) {
+                // The tier refuses the others, and says which tier they need.
+                others.retain(|tool| tool.tier() <= needed || less.contains(&tool.name()));
+            }
         }
         let off = ToolSettings::with(|tool| tool.status = Some(Status::Inactive));
         let selectors = others.iter().filter_map(|tool| selector(tool));

@@ -5,10 +5,12 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-/// A group of tools. Unlike tiers, a toolset does not include another one.
+/// A group of tools. Unlike tiers, toolsets do not include each other; only `core` has tools of others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Toolset {
+    /// The everyday tools: those that an agent needs to look, to run commands and to open panes.
+    Core,
     /// Tools that only read.
     Inspect,
     /// Tools that rename, select, move and resize.
@@ -21,12 +23,14 @@ pub enum Toolset {
 
 impl Toolset {
     /// All toolsets.
-    pub const ALL: [Self; 4] = [Self::Inspect, Self::Manage, Self::Execute, Self::Teardown];
+    pub const ALL: [Self; 5] =
+        [Self::Core, Self::Inspect, Self::Manage, Self::Execute, Self::Teardown];
 
     /// The toolset's name.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
+            Self::Core => "core",
             Self::Inspect => "inspect",
             Self::Manage => "manage",
             Self::Execute => "execute",
@@ -52,10 +56,10 @@ impl std::str::FromStr for Toolset {
     }
 }
 
-/// Which tools are active. If nothing is set, the tier alone decides.
+/// Which tools are active. If only a tier is set, it alone decides; if nothing is set, the toolset `core` is active.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ToolChoice {
-    /// The active toolsets; all if not set.
+    /// The active toolsets.
     pub toolsets: Option<Vec<Toolset>>,
     /// Further active tools.
     pub tools: Vec<String>,

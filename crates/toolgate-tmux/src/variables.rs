@@ -156,7 +156,7 @@ mod tests {
     fn what_means_nothing_is_refused_with_what_would() {
         for (name, value, said) in [
             ("LIBTMUX_SAFETY", "Readonly", "unknown safety tier `Readonly`"),
-            ("LIBTMUX_TOOLSETS", "inspect,all", "unknown toolset `all`: write inspect, manage"),
+            ("LIBTMUX_TOOLSETS", "inspect,all", "unknown toolset `all`: write core, inspect"),
             ("LIBTMUX_SUPPRESS_HISTORY", "yes", "must be unset, '0', or '1'"),
             ("LIBTMUX_MCP_PROMPTS_AS_TOOLS", "true", "neither '0' nor '1'"),
             ("LIBTMUX_MCP_WAIT_MAX_SECONDS", "inf", "write seconds, from 1 to 120"),

@@ -59,6 +59,7 @@ Examples, in the config of an MCP client:
 
   Read panes, change nothing:       toolgate tmux --safety readonly
   Ask the user before kill_ tools:  toolgate tmux --safety destructive --confirm destructive
+  All tools that end nothing:       toolgate tmux --safety mutating
   Read and arrange, run nothing:    toolgate tmux --toolsets inspect,manage
   The chain of libtmux-mcp:         toolgate tmux --chain libtmux
   With a config:                    toolgate tmux --config toolgate.toml
@@ -89,7 +90,8 @@ struct TmuxArgs {
     #[arg(long, value_name = "TIME", value_parser = toolgate::duration::parse, help_heading = "tmux server")]
     deadline: Option<Duration>,
 
-    /// Offer only these groups of tools: inspect, manage, execute, teardown [default: all]
+    /// Offer only these groups of tools: core, inspect, manage, execute, teardown [default: core, or with `--safety` all
+    /// that the tier allows]
     #[arg(long, value_name = "SET,…", value_delimiter = ',', num_args = 0.., help_heading = "Tools")]
     toolsets: Option<Vec<Toolset>>,
 

@@ -1,6 +1,6 @@
 //! Lists of sessions, windows, panes and clients, read as rows of fields.
 
-use std::{collections::HashSet, fmt::Write as _};
+use std::{collections::HashSet, fmt::Write as _, sync::Arc};
 
 use super::{command::Command, error::TmuxError, nonce::nonce};
 
@@ -68,7 +68,7 @@ impl ListTarget<'_> {
 /// The fields of one session, window, pane or client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Row {
-    fields: &'static [&'static str],
+    fields: Arc<[&'static str]>,
     values: Vec<String>,
 }
 
@@ -117,18 +117,18 @@ impl Row {
 /// A tmux format whose fields are separated by a random mark, since names and paths may contain any text, also
 /// newlines.
 pub(super) struct Listing {
-    fields: &'static [&'static str],
+    fields: Arc<[&'static str]>,
     mark: String,
 }
 
 impl Listing {
-    pub(super) fn new(fields: &'static [&'static str]) -> Self {
-        Self { fields, mark: nonce() }
+    pub(super) fn new(fields: &[&'static str]) -> Self {
+        Self { fields: fields.into(), mark: nonce() }
     }
 
     pub(super) fn format(&self) -> String {
         let mut format = String::new();
-        for field in self.fields {
+        for field in &*self.fields {
             // Writing to a string cannot fail.
             let _ = write!(format, "#{{{field}}}{}", self.mark);
         }
@@ -150,7 +150,7 @@ impl Listing {
             {
                 *first = first.strip_prefix('\n').unwrap_or(first).to_owned();
             }
-            Row { fields: self.fields, values }
+            Row { fields: Arc::clone(&self.fields), values }
         };
         Ok(values.chunks(self.fields.len()).enumerate().map(row).collect())
     }
@@ -162,7 +162,7 @@ mod tests {
 
     #[test]
     fn values_may_hold_anything_but_the_mark() {
-        let listing = Listing { fields: &["a", "b"], mark: "M".to_owned() };
+        let listing = Listing { fields: ["a", "b"].into(), mark: "M".to_owned() };
         assert_eq!(listing.format(), "#{a}M#{b}M");
         let rows = listing.rows("1Mx\ny\nM\n2M%endM").unwrap();
         let values: Vec<_> = rows.iter().map(|row| (row.text("a"), row.text("b"))).collect();

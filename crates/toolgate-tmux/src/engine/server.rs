@@ -142,7 +142,7 @@ impl Server {
     pub async fn list(
         &self,
         kind: ListTarget<'_>,
-        fields: &'static [&'static str],
+        fields: &[&'static str],
     ) -> Result<Vec<Row>, TmuxError> {
         Ok(kind.once_each(self.each(kind, fields).await?))
     }
@@ -151,7 +151,7 @@ impl Server {
     pub async fn each(
         &self,
         kind: ListTarget<'_>,
-        fields: &'static [&'static str],
+        fields: &[&'static str],
     ) -> Result<Vec<Row>, TmuxError> {
         match self.then_each(Batch::read([]), kind, fields).await {
             // A server without a session: tmux looks for a current session before it sees `-a`.
@@ -165,7 +165,7 @@ impl Server {
         &self,
         batch: Batch,
         kind: ListTarget<'_>,
-        fields: &'static [&'static str],
+        fields: &[&'static str],
     ) -> Result<(Vec<PrintedBytes>, Vec<Row>), TmuxError> {
         let listing = Listing::new(fields);
         let list = kind.command().option("-F", listing.format());
@@ -185,7 +185,7 @@ impl Server {
     pub async fn make(
         &self,
         command: Command,
-        fields: &'static [&'static str],
+        fields: &[&'static str],
         arguments: impl FnOnce(Command) -> Command,
     ) -> Result<Row, TmuxError> {
         let listing = Listing::new(fields);

@@ -11,6 +11,7 @@ mod keys_batch;
 mod layout;
 mod layout_tools;
 mod option_tools;
+mod pane_fields;
 mod pane_io;
 mod pane_tools;
 mod pane_view;

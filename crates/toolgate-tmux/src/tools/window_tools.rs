@@ -6,13 +6,14 @@ use toolgate::{Code, Executed, Failure};
 
 use super::{
     layout,
+    pane_fields::{PaneFields, PaneRow},
     split_placement::{SplitSide, SplitSize},
 };
 use crate::{
     call::ToolContext,
     engine::{Batch, Command, ListTarget, Server, TmuxError, not_found},
     environment::{Environment, variables, with_variables},
-    filters::{Filters, filtered},
+    filters::Filters,
     info::{PaneInfo, WindowInfo},
     self_guard::KillTarget,
     target::{self, WindowArgs, directory},
@@ -57,14 +58,17 @@ struct ListPanes {
     window: WindowArgs,
     /// `{"field": "value"}` or `{"field__op": "value"}`, as `pane_title__contains`.
     filters: Option<Filters>,
+    /// Only these fields, and `pane_id`. tmux is slowest at `pane_current_command` and `pane_current_path`.
+    fields: Option<Vec<String>>,
 }
 
-async fn list_panes(cx: ToolContext, args: ListPanes) -> Result<ShortList<PaneInfo>, Failure> {
+async fn list_panes(cx: ToolContext, args: ListPanes) -> Result<ShortList<PaneRow>, Failure> {
     let server = cx.server(args.window.socket_name.as_deref())?;
+    let fields = PaneFields::new(args.fields.as_deref(), args.filters.as_ref())?;
     let of = scope(&server, &args.window).await?;
-    let panes = PaneInfo::list(&cx, &server, ListTarget::Panes(of.as_deref())).await?;
-    let fields = [PaneInfo::FIELDS, &["is_caller"]].concat();
-    filtered(panes, args.filters.as_ref(), &fields).map(ShortList)
+    let of = ListTarget::Panes(of.as_deref());
+    let panes = PaneInfo::with(&cx, &server, of, &fields.tmux_fields()).await?;
+    Ok(ShortList(fields.rows(panes)))
 }
 
 /// The window that is named, otherwise the session, otherwise `None` for all.

@@ -74,7 +74,8 @@ impl Tmux {
         self.spawn(options, |_| {})
     }
 
-    /// The same, with something done to the environment first.
+    /// The same, with something done to the environment first. All tools of the tier `mutating` are listed, unless the
+    /// options or a config choose.
     pub fn spawn(&self, options: &[&str], prepare: impl FnOnce(&mut Command)) -> Session {
         let folder = tempfile::tempdir().unwrap();
         let mut command = Command::new(toolgate());
@@ -82,6 +83,10 @@ impl Tmux {
         command.arg("--audit").arg(folder.path().join("audit.jsonl"));
         command.env("XDG_STATE_HOME", folder.path().join("state"));
         command.env_remove("TMUX").env_remove("TMUX_PANE").env("LIBTMUX_SOCKET", &self.name);
+        let choices = ["--config", "--safety", "--tools", "--toolsets"];
+        if !options.iter().any(|option| choices.contains(option)) {
+            command.env("LIBTMUX_SAFETY", "mutating");
+        }
         prepare(&mut command);
         Session::spawn(command, folder)
     }

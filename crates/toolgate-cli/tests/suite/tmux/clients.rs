@@ -25,7 +25,7 @@ impl Run {
         let audit = folder.path().join("audit.jsonl");
         let mut command = peers().driver(client);
         command.args(steps).arg("--").arg(toolgate()).args(["tmux", "--socket-name", &tmux.name]);
-        command.arg("--audit").arg(&audit).args(options);
+        command.args(["--safety", "mutating", "--audit"]).arg(&audit).args(options);
         command.env_remove("TMUX").env_remove("TMUX_PANE");
         let report = report(command);
         assert_eq!(report.get("error"), None, "{client:?}: {report}");

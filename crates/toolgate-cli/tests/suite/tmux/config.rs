@@ -19,7 +19,7 @@ fn names(session: &mut Session) -> Vec<String> {
 /// `toolgate tmux` with these variables.
 fn with(tmux: &Tmux, options: &[&str], variables: &[(&str, &str)]) -> Session {
     tmux.serve_in(options, |command| {
-        command.envs(variables.iter().copied());
+        command.env_remove("LIBTMUX_SAFETY").envs(variables.iter().copied());
     })
 }
 
@@ -76,6 +76,13 @@ fn toolsets_and_tiers_choose_and_what_is_listed_can_be_called() {
     let has = |names: &[String], tool: &str| names.iter().any(|name| name == tool);
     let usual = choose(&[]);
     assert!(has(&usual, "send_keys") && !has(&usual, "kill_session"), "{usual:?}");
+    assert!(has(&usual, "rename_window") && !has(&usual, "resize_pane"), "the core: {usual:?}");
+    assert_eq!(usual, choose(&[("LIBTMUX_TOOLSETS", "core")]));
+    // A client puts the whole list into the context of its model.
+    let listed = with(&tmux, &[], &[]).request("tools/list", json!({}))["result"].to_string();
+    assert!(listed.len() < 25_000, "{} bytes", listed.len());
+    let tier = choose(&[("LIBTMUX_SAFETY", "mutating")]);
+    assert!(has(&tier, "resize_pane") && !has(&tier, "kill_session"), "all of a tier: {tier:?}");
     let inspect = choose(&[("LIBTMUX_TOOLSETS", "inspect")]);
     assert!(has(&inspect, "capture_pane") && !has(&inspect, "rename_session"), "{inspect:?}");
     let manage = choose(&[("LIBTMUX_TOOLSETS", " manage , inspect")]);
@@ -117,7 +124,7 @@ fn toolsets_and_tiers_choose_and_what_is_listed_can_be_called() {
 fn values_that_mean_nothing_refuse_to_start() {
     for (name, value, output) in [
         ("LIBTMUX_SAFETY", "bogus", "unknown safety tier `bogus`"),
-        ("LIBTMUX_TOOLSETS", "inspect,nope", "write inspect, manage, execute, teardown"),
+        ("LIBTMUX_TOOLSETS", "inspect,nope", "write core, inspect, manage, execute, teardown"),
         (
             "LIBTMUX_TOOLS",
             "no_tool",
@@ -417,7 +424,7 @@ fn a_hangup_reloads_and_begins_a_new_audit_file() {
 fn requests_in_flight_are_bounded_and_parts_of_a_call_need_no_place() {
     let tmux = Tmux::start();
     let (_folder, path) = file("[limits]\nin_flight = 1\n");
-    let mut session = tmux.serve(&["--config", &path]);
+    let mut session = tmux.serve(&["--config", &path, "--safety", "mutating"]);
     let waiting = session.post_call("wait_for_channel", json!({"channel": "later"}));
     let refused = session.call("list_sessions", json!({}));
     assert_eq!(refused["result"]["_meta"]["code"], "OVERLOADED", "{refused}");

@@ -161,6 +161,7 @@ fn calls_are_recorded_without_being_asked_and_secrets_are_in_no_log() {
     let mut command = Command::new(toolgate());
     command.arg("tmux").env("XDG_STATE_HOME", &state).env("TOOLGATE_LOG", "debug");
     command.env("RUST_LOG", "trace").env("LIBTMUX_SOCKET", &tmux.name);
+    command.env("LIBTMUX_SAFETY", "mutating");
     command.env_remove("TMUX").env_remove("TMUX_PANE").env_remove("TOOLGATE_AUDIT");
     let mut session = Session::spawn(command, folder);
     session.initialize();

@@ -62,8 +62,18 @@ fn panes_are_listed_by_window_session_and_server() {
         let missing = session.call("list_panes", arguments.clone());
         assert_eq!(error_type(&missing), kind, "{arguments}");
     }
-    let unknown = session.call("list_panes", json!({"filters": {"nope": "1"}}));
-    assert_eq!(code(&unknown), "INVALID_ARGUMENTS");
+    for unknown in [json!({"filters": {"nope": "1"}}), json!({"fields": ["nope"]})] {
+        let unknown = session.call("list_panes", unknown);
+        assert_eq!(code(&unknown), "INVALID_ARGUMENTS");
+        assert!(text(&unknown).contains("pane_title"), "{unknown}");
+    }
+    // Only the chosen fields, also where a filter needs another one.
+    let chosen = json!({"window_id": "@2", "fields": ["pane_width", "is_caller"],
+        "filters": {"pane_current_command": "cat"}});
+    let listed = session.call("list_panes", chosen);
+    let expected = json!([{"pane_id": "%3", "pane_width": "80", "is_caller": null}]);
+    assert_eq!(structured(&listed)["result"], expected);
+    assert_eq!(serde_json::from_str::<Value>(text(&listed)).unwrap(), expected);
     let down = Tmux::down();
     let nothing = session.call("list_panes", json!({"socket_name": down.name}));
     assert_eq!(structured(&nothing), &json!({"result": []}));
