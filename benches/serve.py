@@ -2,10 +2,12 @@
 """Measures `toolgate serve` side by side with the yardstick proxies and with the bare server.
 
 BENCH_BIN is the folder with `mcp-load`, `mcp-floor` and `mcp-upstream` (the gateway benchmark's release build).
-In each round all targets take turns, so that noise of the machine hits all of them: `direct` (no proxy), `bytes`
-(a proxy that reads nothing), `lazy` (one that reads the envelope of both messages, the yardstick) and `toolgate`
-with its whole default chain, audit to a file included. CPU is that of the proxy's own processes, the server behind
-it left out. Prints markdown: medians, the best round in brackets, and ratios of the same rounds.
+In each round all targets take turns, so that noise of the machine hits all of them: `direct` (no proxy), `nginx` (a
+plain proxy; left out where it is not installed), `bytes` (a proxy that reads nothing), `lazy` (one that reads the
+envelope of both messages, the yardstick), `toolgate` with its whole default chain, audit to a file included, and
+`no-intents`, the same without a record before each call. CPU is that of the proxy's own processes, the server behind it
+left out. Prints one table of goals, results and ratios, which are medians of the rounds' own ratios; with --details also
+what they are made of: medians, the best round in brackets.
 """
 
 import argparse
@@ -22,6 +24,8 @@ import sys
 import tempfile
 import time
 
+from goals import Goals
+
 LEGACY, MODERN = "2025-06-18", "2026-07-28"
 # name: (title, servers behind, operation, size, connections, protocol)
 CASES = {
@@ -36,7 +40,10 @@ CASES = {
     "stdio-16": ("echo 16 B, 16 connections, stdio server", "stdio", "echo", 16, 16, LEGACY),
     "stdio-64": ("echo 16 B, 64 connections, stdio server", "stdio", "echo", 16, 64, LEGACY),
 }
-OTHERS = ("cold", "memory", "flights", "slow")
+# Also measured without a record before each call.
+WITHOUT_INTENTS = ("echo-16", "echo-64")
+OTHERS = ("cold", "memory", "flights", "first-byte", "slow")
+TARGETS = ("direct", "nginx", "bytes", "lazy", "toolgate", "no-intents")
 PREFIX = "up__"
 
 
@@ -61,6 +68,7 @@ class Programs:
         of = lambda name: os.path.join(options.bench_bin, name)
         self.load, self.floor, self.upstream = of("mcp-load"), of("mcp-floor"), of("mcp-upstream")
         self.toolgate = os.path.abspath(options.toolgate)
+        self.nginx = options.nginx
         self.folder = tempfile.mkdtemp(prefix="toolgate-bench-")
         self.running = []
 
@@ -110,7 +118,9 @@ class Programs:
 
     def proxy(self, target, kind, to, port):
         """The command that listens on `port`. `to` is the address of the server behind, or `None` for stdio."""
-        if target != "toolgate":
+        if target == "nginx":
+            return [self.nginx, "-p", self.folder, "-c", self.nginx_config(to, port)]
+        if target not in ("toolgate", "no-intents"):
             command = [self.floor, "--listen", f"127.0.0.1:{port}", "--mode", target]
             command += ["--prefix", PREFIX] if kind == "prefixed" and target == "lazy" else []
             return command + (["--to", to] if to else ["--", self.upstream, "--stdio"])
@@ -118,12 +128,27 @@ class Programs:
         more = {
             "prefixed": '[namespaces.default]\nprefix = "always"\n',
             # Longer results are shortened if nothing is said.
-            "large": "[limits]\nresponse_bytes = 4_000_000\n",
+            "large": "[limits]\nresponse_bytes = 40_000_000\nmessage_bytes = 40_000_000\n",
         }
+        intents = '[audit]\nintents = "off"\n' if target == "no-intents" else ""
         config = os.path.join(self.folder, f"{kind}-{port}.toml")
         with open(config, "w") as f:
-            f.write(f"[servers.up]\n{server}\n{more.get(kind, '')}")
+            f.write(f"[servers.up]\n{server}\n{more.get(kind, '')}{intents}")
         return [self.toolgate, "serve", config, "--listen", f"127.0.0.1:{port}"]
+
+    def nginx_config(self, to, port):
+        """A plain proxy that keeps its connections: the settings of the baseline."""
+        folder = tempfile.mkdtemp(dir=self.folder)
+        paths = " ".join(f"{kind}_temp_path {folder};" for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi"))
+        config = os.path.join(folder, "nginx.conf")
+        with open(config, "w") as f:
+            f.write(f"""daemon off; worker_processes 2; pid {folder}/pid; error_log stderr crit;
+events {{ worker_connections 4096; }}
+http {{ access_log off; {paths} client_max_body_size 0; keepalive_requests 1000000000;
+upstream up {{ server {to.split("/")[2]}; keepalive 128; keepalive_requests 1000000000; }}
+server {{ listen 127.0.0.1:{port}; location / {{ proxy_pass http://up; proxy_http_version 1.1;
+proxy_set_header Connection ""; proxy_buffering off; }} }} }}""")
+        return config
 
     def open(self, target, kind, to):
         """Starts a proxy: its process and its address."""
@@ -148,7 +173,9 @@ def run_cases(programs, names, options):
     to = programs.behind(kind)
     targets = {"direct": (None, to)}
     # A proxy that reads nothing can neither cut a prefix nor share a pipe.
-    for target in ("lazy", "toolgate") if kind in ("stdio", "prefixed") else ("bytes", "lazy", "toolgate"):
+    left_out = ("bytes", "nginx") if kind in ("stdio", "prefixed") else () if programs.nginx else ("nginx",)
+    left_out += () if any(name in WITHOUT_INTENTS for name in names) else ("no-intents",)
+    for target in (target for target in TARGETS[1:] if target not in left_out):
         targets[target] = programs.open(target, kind, to)
     rows = {(name, target): [] for name in names for target in targets}
     for turn in range(options.rounds):
@@ -181,7 +208,7 @@ def print_cases(names, rows):
     print("| case | target | calls/s (best) | CPU us/call (least) | p50 / p99 ms | errors |\n|---|---|--:|--:|--:|--:|")
     for name in names:
         title = CASES[name][0]
-        for target in ("direct", "bytes", "lazy", "toolgate"):
+        for target in TARGETS:
             runs = [row for row in rows.get((name, target), []) if row.get("calls")]
             if not runs:
                 continue
@@ -211,6 +238,28 @@ def print_cases(names, rows):
               f"| {median([a / b for a, b in times]):.2f} ({least:.2f}) |")
 
 
+def rate_goals(names, rows, goals):
+    """The median of the rounds' own ratios, against what the goals are set."""
+
+    def ratio(name, key, other, target="toolgate"):
+        both = zip(rows.get((name, target), []), rows.get((name, other), []))
+        return median([a[key] / b[key] for a, b in both if a.get("calls") and b.get("calls") and b[key]])
+
+    for name in names:
+        title, cpu, rate = CASES[name][0], ("cpu_us", "lazy"), ("calls_per_s", "lazy")
+        if name in WITHOUT_INTENTS:
+            goals.at_most(f"{title}: CPU per call", 1.3, ratio(name, *cpu), "x", " lazy")
+            quiet = ratio(name, *cpu, target="no-intents")
+            goals.at_most(f"{title}: CPU per call without intents", 1.15, quiet, "x", " lazy")
+        if name in ("blob-100k", "blob-1m"):
+            goals.at_least(f"{title}: rate", 1, ratio(name, *rate), "x", " lazy")
+        if name == "list-16":
+            goals.at_least(f"{title}: rate", 3, ratio(name, "calls_per_s", "direct"), "x", " direct")
+        if name.startswith("stdio"):
+            goals.at_most(f"{title}: CPU per call", 1.3, ratio(name, *cpu), "x", " lazy")
+            goals.at_least(f"{title}: rate", 0.9, ratio(name, *rate), "x", " lazy")
+
+
 def cpu_time(process):
     """Seconds of a proxy's threads. `/proc/PID/stat` has it in steps of 10 ms only."""
     total = 0
@@ -222,7 +271,7 @@ def cpu_time(process):
     return total / 1e9
 
 
-def cold(programs, options):
+def cold(programs, options, goals):
     print("\n| cold start to the first call | lazy, ms (least) | toolgate, ms (least) | listens after, ms |")
     print("|---|--:|--:|--:|")
     for kind in ("http", "stdio"):
@@ -242,6 +291,7 @@ def cold(programs, options):
         text = lambda values: f"{median(values):.1f} ({min(values, default=float('nan')):.1f})"
         lazy, ours = ([ms for ms, _ in runs[target]] for target in ("lazy", "toolgate"))
         listens = median([ms for _, ms in runs["toolgate"]])
+        goals.at_most(f"cold start to the first call, {kind} server", 60, median(ours), " ms")
         print(f"| {kind} server | {text(lazy)} | {text(ours)} | {listens:.1f} |")
 
 
@@ -319,8 +369,12 @@ def read_answer(connection):
     return head, body
 
 
-def print_memory(programs, options):
-    line = lambda what, process: print("| {} | {:.1f} | {:.1f} | {:.1f} |".format(what, *memory(process.pid)))
+def print_memory(programs, options, goals):
+    def line(what, process):
+        proportional, resident, most = memory(process.pid)
+        print(f"| {what} | {proportional:.1f} | {resident:.1f} | {most:.1f} |")
+        return resident
+
     print("\n| memory of toolgate, MiB | PSS | RSS | peak RSS |\n|---|--:|--:|--:|")
     process, _ = programs.open("toolgate", "stdio", None)
     time.sleep(1.5)
@@ -328,7 +382,7 @@ def print_memory(programs, options):
     programs.stop(process)
     process, url = programs.open("toolgate", "http", programs.behind("http"))
     time.sleep(1.5)
-    line("idle, HTTP server", process)
+    goals.at_most("idle with a server behind a URL, resident", 15, line("idle, HTTP server", process), " MB")
     connections = [connect(url) for _ in range(1000)]
     sessions = [open_session(connection) for connection in connections]
     line("1,000 sessions, a connection each", process)
@@ -339,7 +393,8 @@ def print_memory(programs, options):
         head = connection.recv(65536)
         if b" 200 " not in head.split(b"\r\n")[0]:
             sys.exit(f"no stream: {head[:200]}")
-    line("1,000 sessions, each with its stream open", process)
+    resident = line("1,000 sessions, each with its stream open", process)
+    goals.at_most("1,000 idle sessions, each with its stream open, resident", 30, resident, " MB")
     for connection in connections:
         connection.close()
     programs.stop(process)
@@ -350,7 +405,7 @@ def print_memory(programs, options):
     programs.stop(process)
 
 
-def flights(programs, _options):
+def flights(programs, _options, goals):
     """10,000 calls at once, each of which takes longer than it takes to send all of them."""
     print("\n| calls in flight at once | asked for | answered | errors | p50 / p99 s | handles at most | peak RSS MiB |")
     print("|---|--:|--:|--:|--:|--:|--:|")
@@ -371,13 +426,63 @@ def flights(programs, _options):
             row = json.loads(said) if said else {"first_error": error.decode(errors="replace")[:300]}
             if row.get("first_error"):
                 print(f"\nflights {kind} {target}: {row}", file=sys.stderr)
+            if target == "toolgate":
+                what = f"{most_calls:,} calls in flight, {kind} server"
+                goals.at_least(f"{what}: answered", most_calls, row.get("calls", 0), "")
+                goals.at_most(f"{what}: most memory", 250, memory(process.pid)[2], " MB")
             print(f"| {kind} server, {target} | {most_calls:,} | {row.get('calls', 0):,} | {row.get('errors', '?')} "
                   f"| {row.get('p50_us', 0) / 1e6:.1f} / {row.get('p99_us', 0) / 1e6:.1f} | {most:,} "
                   f"| {memory(process.pid)[2]:.0f} |")
             programs.stop(process)
 
 
-def slow(programs, _options):
+def first_byte(programs, options, goals):
+    """From the request for a result of 10 MB to the first byte of the body of the response."""
+    print("\n| result of 10 MB | first byte, ms (least) | last byte, ms (least) |\n|---|--:|--:|")
+    to = programs.behind("large")
+    targets = {"direct": (None, to)} | {name: programs.open(name, "large", to) for name in ("lazy", "toolgate")}
+    connections = {name: connect(url) for name, (_, url) in targets.items()}
+    sessions = {name: open_session(connection) for name, connection in connections.items()}
+    times = {name: [] for name in targets}
+    for turn in range(max(options.rounds * 5, 10)):
+        for name, connection in connections.items():
+            began = time.perf_counter()
+            connection.sendall(post(call(turn + 1, "blob", {"bytes": 10_000_000}), sessions[name]))
+            first, rest = read_big_answer(connection)
+            if turn:
+                times[name].append(((first - began) * 1e3, (rest - began) * 1e3))
+    for name, runs in times.items():
+        first, last = [run[0] for run in runs], [run[1] for run in runs]
+        print(f"| {name} | {median(first):.1f} ({min(first):.1f}) | {median(last):.1f} ({min(last):.1f}) |")
+    ratio = median([ours[0] / bare[0] for ours, bare in zip(times["toolgate"], times["direct"])])
+    goals.at_most("result of 10 MB: first byte", 2, ratio, "x", " direct")
+    for process, _ in targets.values():
+        if process:
+            programs.stop(process)
+
+
+def read_big_answer(connection):
+    """When the first byte of the body was there, and when the last one was."""
+    got, first, ends = bytearray(), None, None
+    while ends is None or len(got) < ends:
+        part = connection.recv(1 << 20) or sys.exit("a connection was closed within an answer")
+        got += part
+        at = got.find(b"\r\n\r\n", 0, 4096)
+        if first is None and at >= 0 and len(got) > at + 4:
+            first = time.perf_counter()
+        if ends is None and at >= 0:
+            head = bytes(got[:at]).decode().lower().split("\r\n")
+            length = next((int(line.split(":")[1]) for line in head if line.startswith("content-length:")), None)
+            if length is None:
+                # Chunks: the last one is empty.
+                while not got.endswith(b"0\r\n\r\n"):
+                    got += connection.recv(1 << 20) or sys.exit("a connection was closed within an answer")
+                return first or time.perf_counter(), time.perf_counter()
+            ends = at + 4 + length
+    return first, time.perf_counter()
+
+
+def slow(programs, _options, _goals):
     """Clients that ask for results of 1 MB and read nothing."""
     print("\n| clients that read nothing, results of 1 MB | RSS before | after 1 s | after 4 s | others answered in ms |")
     print("|---|--:|--:|--:|--:|")
@@ -419,6 +524,8 @@ def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("bench_bin", metavar="BENCH_BIN")
     p.add_argument("--toolgate", default="target/release/toolgate", help="the program to measure (%(default)s)")
+    p.add_argument("--nginx", default=shutil.which("nginx"), help="the program nginx (%(default)s)")
+    p.add_argument("--details", action="store_true", help="print also what the goals' results are made of")
     p.add_argument("--rounds", type=int, default=3, help="%(default)s if not set")
     p.add_argument("--secs", type=float, default=1.0, help="of load for each target and round (%(default)s)")
     p.add_argument("--only", default="", help="some of: " + ", ".join([*CASES, *OTHERS]))
@@ -429,22 +536,30 @@ def main():
     # So that an outer `timeout` lets it clean up.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("stopped"))
     raise_limit()
-    programs = Programs(options)
+    programs, goals = Programs(options), Goals()
+    if not options.nginx:
+        print("nginx is not installed (apt-get install nginx-light): no rows of it", file=sys.stderr)
+    # One table on standard output, unless all of them are wanted.
+    details = contextlib.nullcontext() if options.details else contextlib.redirect_stdout(open(os.devnull, "w"))
     loads = [os.getloadavg()[0]]
     try:
         cases, rows = [name for name in CASES if name in wanted], {}
         for kind in dict.fromkeys(CASES[name][1] for name in cases):
             rows |= run_cases(programs, [name for name in cases if CASES[name][1] == kind], options)
             loads.append(os.getloadavg()[0])
-        if cases:
-            print(file=sys.stderr)
-            print_cases(cases, rows)
-        for name, measure in zip(OTHERS, (cold, print_memory, flights, slow)):
-            if name in wanted:
-                measure(programs, options)
+        rate_goals(cases, rows, goals)
+        with details:
+            if cases:
+                print(file=sys.stderr)
+                print_cases(cases, rows)
+            for name, measure in zip(OTHERS, (cold, print_memory, flights, first_byte, slow)):
+                if name in wanted:
+                    measure(programs, options, goals)
+            print()
     finally:
         programs.stop_all()
     loads.append(os.getloadavg()[0])
+    goals.print()
     print(f"\nLoad of the machine, this run included: {min(loads):.1f} to {max(loads):.1f}.")
 
 

@@ -1,16 +1,18 @@
 #!/usr/bin/env python3
 """Measures `toolgate tmux` side by side with libtmux-mcp and with the crate `tmux-mcp`.
 
-usage: benches/tmux.py [--toolgate PATH] [--original PATH] [--rival PATH] [--rounds N] [--calls N] [--out FILE]
+usage: benches/tmux.py [--toolgate PATH] [--original PATH] [--rival PATH] [--rounds N] [--calls N] [--out FILE] [--details]
 
 PATH of the original is its program `libtmux-mcp` (pip install libtmux-mcp==0.1.0a20), that of the rival its
 program `tmux-mcp` (cargo install tmux-mcp). One that is not given is left out. All of them ask the same private
-tmux server, one after the other in each round, so that noise of the machine hits all; the table gives medians
-over all calls, the least call in brackets, and CPU of the server with its children.
+tmux server, one after the other in each round, so that noise of the machine hits all. Prints one table of goals, results
+and ratios; with --details also the medians over all calls, the least call in brackets, and CPU of the server with its
+children.
 """
 
 import argparse
 import json
+import math
 import os
 import statistics
 import subprocess
@@ -19,7 +21,12 @@ import tempfile
 import threading
 import time
 
+from goals import Goals
+
 HERE = os.path.dirname(os.path.abspath(__file__))
+# What each pane is asked for where its program and folder are not needed: tmux looks those up for each pane.
+FEW = ["pane_index", "pane_title", "pane_active", "pane_pid", "window_id", "session_id"]
+CHOSEN = "list_panes, 1000 panes, 7 fields"
 SMALL, WINDOWS, PANES = (f"toolgate-bench-{os.getpid()}-{kind}" for kind in ("small", "windows", "panes"))
 
 
@@ -122,6 +129,12 @@ class Target:
     def start(self, socket):
         return Client(self.command, {**self.env, "LIBTMUX_SOCKET": socket})
 
+    def listed(self, client, when):
+        """Notes how many tools are listed, and how long that list is."""
+        result = client.request("tools/list", {})["result"]
+        self.notes[f"tools{when}"] = len(result["tools"])
+        self.notes[f"tools/list{when}, bytes"] = len(json.dumps(result, separators=(",", ":")))
+
 
 def cases(target):
     """What is asked of the small server, in the words of each."""
@@ -195,9 +208,7 @@ def measure(target, options):
         keep("cold start to initialize", [client.cold * 1000])
         client.close()
     client = target.start(SMALL)
-    listed = client.request("tools/list", {})
-    target.notes["tools"] = len(listed["result"]["tools"])
-    target.notes["tools/list, bytes"] = len(json.dumps(listed["result"], separators=(",", ":")))
+    target.listed(client, "")
     target.notes["resident after start, MB"] = round(resident(client.process.pid), 1)
     for name, case in cases(target):
         run(target, client, name, case, options.calls)
@@ -210,7 +221,12 @@ def measure(target, options):
     for socket, tool, name in [(WINDOWS, "list_windows", "50 windows"), (PANES, "list_panes", "1000 panes")]:
         client = target.start(socket)
         run(target, client, f"{tool}, {name}", target.words(tool, {}), few)
+        if socket == PANES and target.name == "toolgate tmux":
+            run(target, client, CHOSEN, (tool, {"fields": FEW}), few)
         client.close()
+    client = Client(target.command, {name: value for name, value in target.env.items() if name != "LIBTMUX_SAFETY"})
+    target.listed(client, " by default")
+    client.close()
 
 
 def prepare():
@@ -234,7 +250,32 @@ def same(name, arguments):
     return name, arguments
 
 
-def report(targets, out):
+def goals(targets):
+    """The goals of `toolgate tmux`: against the rivals that took part, and by itself."""
+    table = Goals()
+    by_name = {target.name: target for target in targets}
+    ours = by_name.get("toolgate tmux")
+    if not ours:
+        return table
+    mid = lambda target, name: statistics.median(target.times[name]) if target and target.times.get(name) else math.nan
+    rival, original = by_name.get("tmux-mcp"), by_name.get("libtmux-mcp")
+    table.at_most("cold start to initialize", 25, mid(ours, "cold start to initialize"), " ms")
+    for name in ["list_sessions", "list_panes", "capture_pane", "snapshot_pane", "send_keys"]:
+        own = mid(ours, name)
+        table.at_most(f"{name}, median", 1, own, " ms")
+        table.at_most(f"{name}", 1 / 10, own / mid(rival, name), "x", " tmux-mcp")
+        table.at_most(f"{name}", 1 / 40, own / mid(original, name), "x", " libtmux-mcp")
+    run_command = mid(ours, "run_command(true)") / mid(original, "run_command(true)")
+    table.at_most("run_command(true)", 1 / 5, run_command, "x", " libtmux-mcp")
+    table.at_most("wait_for_text, wake-up", 10, mid(ours, "wait_for_text, wake-up"), " ms")
+    table.at_most("list_panes, 1000 panes, all fields", 40, mid(ours, "list_panes, 1000 panes"), " ms")
+    table.at_most(CHOSEN, 40, mid(ours, CHOSEN), " ms")
+    table.at_most("tools/list by default", 25_000, ours.notes["tools/list by default, bytes"], " bytes")
+    table.at_most("resident after the start", 12, ours.notes["resident after start, MB"], " MB")
+    return table
+
+
+def report(targets, details, out):
     names = []
     for target in targets:
         names += [name for name in target.times if name not in names]
@@ -251,9 +292,11 @@ def report(targets, out):
             cpu = f"; {statistics.median(cpu):.2f}" if cpu else ""
             cells.append(f"{statistics.median(times):.2f} ({min(times):.2f}{cpu})")
         lines.append(f"| {name} | " + " | ".join(cells) + " |")
-    for note in ["tools", "tools/list, bytes", "resident after start, MB", "resident at the end, MB"]:
+    for note in ["tools", "tools/list, bytes", "tools by default", "tools/list by default, bytes", "resident after start, MB", "resident at the end, MB"]:
         lines.append(f"| {note} | " + " | ".join(str(target.notes.get(note, "-")) for target in targets) + " |")
-    print("\n".join(lines))
+    if details:
+        print("\n".join(lines) + "\n")
+    goals(targets).print()
     for target in targets:
         for name, note in target.notes.items():
             if isinstance(note, str):
@@ -273,6 +316,7 @@ def main():
     parser.add_argument("--starts", type=int, default=5)
     parser.add_argument("--wakes", type=int, default=10)
     parser.add_argument("--out")
+    parser.add_argument("--details", action="store_true")
     options = parser.parse_args()
     state = tempfile.mkdtemp(prefix="toolgate-bench-")
     env = {"LIBTMUX_SAFETY": "destructive"}
@@ -295,7 +339,7 @@ def main():
     finally:
         for socket in (SMALL, WINDOWS, PANES):
             tmux(socket, "kill-server")
-    report(targets, options.out)
+    report(targets, options.details, options.out)
 
 
 def rival_words(name, arguments):

@@ -1,17 +1,19 @@
 #!/usr/bin/env python3
 """Measures `toolgate wrap` side by side with the `lazy` yardstick proxy and with the bare server.
 
-usage: benches/wrap.py BENCH_BIN [--toolgate PATH] [--before PATH] [--rounds N] [--secs S]
+usage: benches/wrap.py BENCH_BIN [--toolgate PATH] [--before PATH] [--rounds N] [--secs S] [--details]
 
-With --before, only that older program and this one take turns.
+Prints one table of goals, results and ratios; with --details also what they are made of. With --before, only that older
+program and this one take turns, and the details are all that there is.
 
 BENCH_BIN is the folder with `mcp-load`, `mcp-floor` and `mcp-upstream` (the gateway benchmark's release
-build). Each round runs every target in turn, so that noise of the machine hits all of them; the table
-gives medians and the ratio of medians within the same run. CPU is that of the proxy's own processes,
+build). Each round runs every target in turn, so that noise of the machine hits all of them; ratios are those of
+medians within the same run. CPU is that of the proxy's own processes,
 the server behind it left out.
 """
 
 import argparse
+import contextlib
 import http.server
 import json
 import os
@@ -23,6 +25,7 @@ import tempfile
 import threading
 import time
 
+from goals import Goals
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 GOVERNED = os.path.join(HERE, "governed", "toolgate.toml")
@@ -168,7 +171,18 @@ def main():
     p.add_argument("--before")
     p.add_argument("--rounds", type=int, default=5)
     p.add_argument("--secs", type=float, default=2.0)
+    p.add_argument("--details", action="store_true")
     options = p.parse_args()
+    goals = Goals()
+    shown = options.details or options.before
+    with contextlib.nullcontext() if shown else contextlib.redirect_stdout(open(os.devnull, "w")):
+        measure(options, goals)
+        print()
+    if not options.before:
+        goals.print()
+
+
+def measure(options, goals):
     bench = Bench(options)
     cases = [("echo 16 B, 1 in flight", ("echo", 16, 1)), ("echo 16 B, 16 in flight", ("echo", 16, 16)),
              ("echo 16 B, 64 in flight", ("echo", 16, 64)), ("result 100 kB, 16 in flight", ("blob", 100_000, 16))]
@@ -200,6 +214,11 @@ def main():
             added.append((f"{title}: {name}", statistics.median(cpu[name]) - statistics.median(cpu["wrap, empty chain"]),
                           min(cpu[name]) - min(cpu["wrap, empty chain"])))
     print(file=sys.stderr)
+    if not options.before:
+        for title, ratio, _ in ratios:
+            goals.at_most(f"{title}: CPU per call", 1.25, ratio, "x", " lazy")
+        for title, more, _ in added:
+            goals.at_most(f"{title}: CPU over the empty chain", 15 if "governed" in title else 25, more, " us")
     if added:
         print("\n| case | CPU over the empty chain, us/call, medians | least of each |\n|---|--:|--:|")
     for title, mid, least in added:
@@ -218,6 +237,9 @@ def main():
         ours.append(initialize_ms(wrap))
     later = statistics.median(t for t, _ in ours) - statistics.median(bare)
     name = "before" if options.before else "bare"
+    if not options.before:
+        goals.at_most("cold start over the bare server", 15, later, " ms")
+        goals.at_most("idle, resident with its keeper", 10, ours[-1][1][0], " MB")
     print(f"\ncold start to the answer to initialize: {name} {statistics.median(bare):.1f} ms, wrapped "
           f"{statistics.median(t for t, _ in ours):.1f} ms, added {later:.1f} ms (medians of 25, interleaved)")
     print(f"idle memory of toolgate and its keeper: {ours[-1][1][0]:.1f} MB resident in sum, "

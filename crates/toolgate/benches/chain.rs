@@ -1,6 +1,6 @@
 //! What a call pays for the chain: a layer that does nothing, each of ours, and all of them.
 //!
-//! `cargo bench -p toolgate`. Figures and what they mean: `benches/README.md` of the workspace.
+//! `cargo bench -p toolgate`, or `chain calls COUNT` to run nothing but calls. Figures and what they mean: `benches/README.md` of the workspace.
 
 #![expect(
     clippy::unwrap_used,
@@ -40,7 +40,24 @@ fn main() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
     let runtime = runtime.unwrap();
     let _guard = runtime.enter();
+    let mut arguments = std::env::args().skip(1);
+    if arguments.next().as_deref() == Some("calls") {
+        return calls(arguments.next().unwrap().parse().unwrap());
+    }
     divan::main();
+}
+
+/// Runs so many calls through the default chain, for a program that counts instructions (`scripts/instructions`). Without
+/// an audit, whose writer takes records together as they come.
+fn calls(count: usize) {
+    let stack = stack::build(&Settings::default()).unwrap();
+    let end = Echo::of(16);
+    for _ in 0..count {
+        let (mut cx, call) = asked();
+        let mut future = stack.chain.call(&mut cx, call, &end);
+        let polled = future.as_mut().poll(&mut TaskContext::from_waker(Waker::noop()));
+        assert!(black_box(polled).is_ready());
+    }
 }
 
 fn json(text: &str) -> Json {
