@@ -99,7 +99,7 @@ pub trait Middleware: Send + Sync + 'static {
     ///
     /// For `toolgate why`, and for transports that show only what a caller may use. It must agree with [`Self::call`]
     /// and have no side effects. A layer that [decides](Self::decides) and does not implement this counts as one that
-    /// refuses; [`gate`](crate::gate) and [`Authorize`](crate::Authorize) implement it.
+    /// refuses; [`gate`](crate::gate()) and [`Authorize`](crate::Authorize) implement it.
     fn explain(&self, _cx: &Context, _call: &Call) -> Option<Explained> {
         self.decides().then(Explained::undecided)
     }

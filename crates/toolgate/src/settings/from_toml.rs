@@ -115,15 +115,13 @@ impl Settings {
 
 /// The audit. With a preset, the defaults of the preset fill the keys that the text does not set.
 fn audit(text: &str, read: Option<AuditConfig>, preset: Option<Preset>) -> AuditConfig {
-    let off =
-        || AuditConfig { file: crate::middleware::audit::Target::Off, ..AuditConfig::default() };
     let file: toml::Table = toml::from_str(text).unwrap_or_default();
     let table = file.get("audit").and_then(toml::Value::as_table);
     let is_set = |key: &str| table.is_some_and(|table| table.contains_key(key));
     match (read, preset) {
         (Some(read), Some(preset)) => preset.audit_over(read, is_set),
         (Some(read), None) => read,
-        (None, preset) => preset.and_then(Preset::audit).unwrap_or_else(off),
+        (None, preset) => preset.and_then(Preset::audit).unwrap_or_default(),
     }
 }
 
@@ -169,6 +167,7 @@ mod tests {
     fn a_preset_brings_its_options_and_its_audit() {
         let settings = Settings::from_toml("chain = \"libtmux\"").unwrap();
         assert_eq!(settings.safety, Some(Tier::Mutating));
+        let settings = Settings::from_toml("chain = \"mcp-core\"").unwrap();
         assert_ne!(settings.audit.file, crate::middleware::audit::Target::Off);
     }
 
