@@ -38,21 +38,12 @@ impl fmt::Display for BadSelector {
                 "`{text}` is a tier, not a tool: write {{ tier = \"{text}\" }} in a list of selections, or `server/tool`"
             );
         }
-        if text.contains('/') && text.contains(BRACKETS) {
-            return write!(
-                f,
-                "`{text}` has brackets, which stand for themselves: write `*` for any characters and `?` for one"
-            );
-        }
         write!(
             f,
             "`{text}` does not select tools: write `server/tool`, for example `main/*` or `*/delete_*`"
         )
     }
 }
-
-/// Characters of other pattern languages. No tool has one in its name; the config refuses them.
-const BRACKETS: [char; 4] = ['[', ']', '{', '}'];
 
 impl Selector {
     /// Whether the selector covers this tool.
@@ -117,11 +108,7 @@ impl fmt::Display for Selector {
 
 impl<'de> Deserialize<'de> for Selector {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        if text.contains(BRACKETS) {
-            return Err(serde::de::Error::custom(BadSelector(text)));
-        }
-        text.parse().map_err(serde::de::Error::custom)
+        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
     }
 }
 

@@ -90,6 +90,8 @@ enum CandidateState {
     Planned(ClientFile, Planned),
     /// It cannot be changed, for this reason.
     Failed(String),
+    /// It has no servers: the settings of a client that uses none.
+    NoServers,
     /// It belongs to an administrator.
     Managed(ClientFile),
 }
@@ -105,7 +107,7 @@ impl Candidate {
     fn changes(&self) -> usize {
         match &self.state {
             CandidateState::Planned(_, planned) => planned.plan.changed.len(),
-            CandidateState::Failed(_) | CandidateState::Managed(_) => 0,
+            CandidateState::Failed(_) | CandidateState::NoServers | CandidateState::Managed(_) => 0,
         }
     }
 }
@@ -213,7 +215,13 @@ impl Import {
         let state = match self.planned(client, &path, wrapping) {
             Ok((file, _)) if scope == FileScope::Managed => CandidateState::Managed(file),
             Ok((file, planned)) => CandidateState::Planned(file, planned),
-            Err(error) => CandidateState::Failed(format!("{error:#}")),
+            Err(error) => match error.downcast_ref::<ClientFileError>() {
+                Some(ClientFileError::NoServers { .. }) if self.files.is_empty() => {
+                    CandidateState::NoServers
+                }
+                Some(error) => CandidateState::Failed(why_unreadable(error)),
+                None => CandidateState::Failed(format!("{error:#}")),
+            },
         };
         Candidate { client, scope, path, state }
     }
@@ -235,8 +243,7 @@ impl Import {
         wrapping: &Wrapping,
         servers: &str,
     ) -> anyhow::Result<(ClientFile, Planned)> {
-        let file =
-            ClientFile::read(path).map_err(|error| anyhow::Error::msg(why_unreadable(&error)))?;
+        let file = ClientFile::read(path)?;
         let file = ClientFile { client, ..file };
         let wants = |entry: &ServerEntry| self.wants(entry);
         if self.one && file.document.notation != Notation::Json {

@@ -13,6 +13,7 @@ pub(crate) mod import;
 pub(crate) mod init;
 pub(crate) mod keep_server;
 pub(crate) mod log;
+pub(crate) mod one_client;
 mod programs;
 pub(crate) mod reload;
 pub(crate) mod replay;

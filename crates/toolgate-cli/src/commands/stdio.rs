@@ -4,12 +4,9 @@ use std::{io::IsTerminal as _, process::ExitCode};
 
 use anyhow::{Context as _, bail};
 use clap::Args;
-use toolgate_gateway::{
-    bridge::{self, Bridge},
-    gateway::{GatewayOptions, RunningGateway},
-};
+use toolgate_gateway::bridge::{self, Bridge};
 
-use super::signals::Signals;
+use super::{one_client, signals::Signals};
 use crate::chain_args::ChainArgs;
 
 /// Serve all servers over stdio, or connect stdio to a gateway
@@ -54,16 +51,16 @@ impl Stdio {
         let namespace = self.chain_args.namespace();
         let options = super::serve::options(&self.chain_args, &[], Some(namespace))?;
         if std::io::stdin().is_terminal() {
-            super::wrap::explain("my-gateway", self.chain_args.config.as_deref());
+            one_client::explain("my-gateway", self.chain_args.config.as_deref());
         }
-        run_gateway(&self.chain_args, options)
+        one_client::run_gateway(&self.chain_args, options)
     }
 
     fn run_bridge(&self, url: &str) -> anyhow::Result<ExitCode> {
         let token = self.token_env.as_deref().map(token).transpose()?;
         let bridge = Bridge::new(&bridge::BridgeOptions { url: url.to_owned(), token })?;
         if std::io::stdin().is_terminal() {
-            super::wrap::explain("my-gateway", None);
+            one_client::explain("my-gateway", None);
         }
         let runtime = super::runtime()?;
         let ended = runtime.block_on(async {
@@ -76,39 +73,6 @@ impl Stdio {
         let signal = ended.context("cannot use standard input and output")?;
         Ok(ExitCode::from(signal.map_or(0, |number| 128 + number)))
     }
-}
-
-/// Runs a gateway in this process, for the one client on stdio.
-pub(crate) fn run_gateway(
-    chain_args: &ChainArgs,
-    options: GatewayOptions,
-) -> anyhow::Result<ExitCode> {
-    let runtime = super::runtime()?;
-    let served = runtime.block_on(async {
-        let mut signals = Signals::new()?;
-        let settles_first = options.settles_first()?;
-        let serve = RunningGateway::new(options).await?;
-        if settles_first {
-            let settled = tokio::select! {
-                settled = serve.settle() => settled.map(|()| true),
-                _ = signals.end() => Ok(false),
-            };
-            if !matches!(settled, Ok(true)) {
-                serve.end().await;
-                return Ok(settled.map(drop)?);
-            }
-        }
-        let _announced = chain_args.announce();
-        let stop = async {
-            signals.govern(&serve).await;
-        };
-        let served = serve.one(chain_args.namespace(), stop).await;
-        serve.end().await;
-        anyhow::Ok(served?)
-    });
-    // A blocked read from a terminal must not delay the exit.
-    runtime.shutdown_background();
-    served.map(|()| ExitCode::SUCCESS)
 }
 
 fn token(name: &str) -> anyhow::Result<String> {

@@ -203,7 +203,7 @@ impl TmuxCommand {
         }
         let (tmux, settings) = server(&self.chain_args, &config, Some(&self.tmux_args))?;
         if std::io::stdin().is_terminal() {
-            super::wrap::explain(NAME, self.chain_args.config.as_deref());
+            super::one_client::explain(NAME, self.chain_args.config.as_deref());
         }
         super::runtime().map(|runtime| {
             let served = runtime.block_on(serve(&self.chain_args, &config, &watch, tmux, settings));

@@ -1,8 +1,7 @@
 //! `toolgate wrap [OPTIONS] [--] CMD ARGS…`
 
 use std::{
-    collections::BTreeMap, ffi::OsString, io::IsTerminal as _, path::Path, process::ExitCode,
-    time::Duration,
+    collections::BTreeMap, ffi::OsString, io::IsTerminal as _, process::ExitCode, time::Duration,
 };
 
 use anyhow::{Context as _, bail};
@@ -13,7 +12,7 @@ use toolgate_gateway::{
     gateway::{ExclusiveServer, GatewayOptions, RunningGateway},
 };
 
-use super::{client_entry, signals::Signals};
+use super::{one_client, signals::Signals};
 use crate::chain_args::ChainArgs;
 
 /// Run one MCP server behind toolgate: put `toolgate wrap --` before its command, or name its URL
@@ -114,7 +113,7 @@ impl Wrap {
         }
         let options = self.options(config, watch)?;
         if std::io::stdin().is_terminal() {
-            explain("my-server", self.chain_args.config.as_deref());
+            one_client::explain("my-server", self.chain_args.config.as_deref());
         }
         let runtime = super::runtime()?;
         let code = runtime.block_on(async {
@@ -193,9 +192,9 @@ impl Wrap {
         let options =
             super::serve::gateway_options(&self.chain_args, config, watch, &[], Some(namespace));
         if std::io::stdin().is_terminal() {
-            explain("my-server", self.chain_args.config.as_deref());
+            one_client::explain("my-server", self.chain_args.config.as_deref());
         }
-        super::stdio::run_gateway(&self.chain_args, options)
+        one_client::run_gateway(&self.chain_args, options)
     }
 
     /// The gateway with one server, for one client.
@@ -227,18 +226,4 @@ impl Wrap {
         });
         Ok(options)
     }
-}
-
-/// Explains to a person who started it in a terminal what it waits for. `config` is the file that it reads.
-#[expect(clippy::print_stderr, reason = "for the person at the terminal")]
-pub(crate) fn explain(name: &str, config: Option<&Path>) {
-    let words: Vec<String> =
-        std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
-    let words = client_entry::elsewhere(words, config);
-    let entry = client_entry::of_command(name, &words, &[]);
-    let not_there = client_entry::not_into(config);
-    eprintln!(
-        "toolgate: waiting for an MCP client on standard input. To use it, put this into your \
-         client's config,\nor type JSON-RPC here, one message per line:\n\n  {entry}\n{not_there}"
-    );
 }

@@ -217,7 +217,7 @@ fn a_person_at_the_terminal_is_asked_for_inputs() {
     let shows = |text: &'static str| {
         move |tmux: &Tmux| tmux.run(&["capture-pane", "-p", "-J", "-S", "-"]).contains(text)
     };
-    tmux.until("asked", shows("The word [or set INPUT_WORD]: "));
+    tmux.until("asked", shows("The word [or set INPUT_WORD]:"));
     tmux.run(&["send-keys", "-l", "s3cret"]);
     tmux.run(&["send-keys", "Enter"]);
     tmux.until("ready", shows("To use it"));

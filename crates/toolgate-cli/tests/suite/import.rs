@@ -125,6 +125,8 @@ fn files_are_changed_in_place_and_restored() {
     let shown = home.run(&["import"]);
     assert_eq!(shown.code, Some(0), "{}", shown.errors);
     for part in [
+        "Zed: ",
+        "no servers",
         "Cursor: ",
         "VS Code: ",
         "Codex: ",
@@ -369,7 +371,8 @@ fn one_entry_serves_what_it_replaces() {
         assert!(run.out.contains(part), "{part}\n{}", run.out);
     }
     let servers = json_of(&home.read("project/.mcp.json"))["mcpServers"].clone();
-    assert_eq!(servers.as_object().unwrap().keys().collect::<Vec<_>>(), ["in", "toolgate"]);
+    assert_eq!(servers["in"], json!({"command": "${workspaceFolder}/x"}));
+    assert_eq!(servers.as_object().unwrap().len(), 2);
     let mut session = home.start(&servers["toolgate"]);
     session.initialize();
     assert_eq!(text(&session.call("echo", json!({"text": "k"}))), "k");

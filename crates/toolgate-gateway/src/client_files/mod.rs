@@ -39,7 +39,15 @@ pub enum ClientFileError {
         /// The error of the operating system.
         source: std::io::Error,
     },
-    /// It is not written in its notation, or has no servers.
+    /// It has no table of servers.
+    #[error("`{}`, {problem}", path.display())]
+    NoServers {
+        /// The file.
+        path: PathBuf,
+        /// What it has instead.
+        problem: Problem,
+    },
+    /// It is not written in its notation.
     #[error("{}", shown(path, problems))]
     Invalid {
         /// The file.
@@ -82,6 +90,9 @@ impl ClientFile {
         let invalid = |problems| ClientFileError::Invalid { path: path.to_owned(), problems };
         let document = Document::parse(text, Notation::of(path)).map_err(invalid)?;
         let sections = sections::sections(&document).map_err(|problem| invalid(vec![problem]))?;
+        if let Some(problem) = sections::nothing_found(&document, &sections) {
+            return Err(ClientFileError::NoServers { path: path.to_owned(), problem });
+        }
         let inputs = inputs::declared(&document);
         let servers = sections.iter().flat_map(|section| entry::entries(&document, section));
         let servers = servers.collect();
@@ -120,7 +131,7 @@ pub struct InstalledFile {
     pub file: Result<ClientFile, ClientFileError>,
 }
 
-/// The files of all known clients that exist on a machine. A file without servers is among them.
+/// The files of all known clients that exist on a machine. Settings without servers are among them, as an error.
 #[must_use]
 pub fn installed(machine: &Machine) -> Vec<InstalledFile> {
     let of_client = |client: &'static KnownClient| {

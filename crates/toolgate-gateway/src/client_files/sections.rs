@@ -17,7 +17,7 @@ pub(super) struct Section<'a> {
 /// The keys under which clients keep their servers.
 const KEYS: [&str; 5] = ["mcpServers", "servers", "context_servers", "mcp_servers", "mcp"];
 
-/// The tables of servers. A file without any is an error that says what it has instead.
+/// The tables of servers.
 pub(super) fn sections(document: &Document) -> Result<Vec<Section<'_>>, Problem> {
     let root = &document.root;
     if !root.is_map() {
@@ -54,16 +54,11 @@ pub(super) fn sections(document: &Document) -> Result<Vec<Section<'_>>, Problem>
             ..section(node, &["projects", &project.key, "mcpServers"])
         }));
     }
-    let has_key =
-        KEYS.iter().any(|key| root.member(key).is_some()) || root.get("projects").is_some();
     if found.is_empty()
         && !root.members().is_empty()
         && root.members().iter().all(|m| is_entry(&m.node))
     {
         found.push(section(root, &[]));
-    }
-    if found.is_empty() && !has_key && !root.members().is_empty() {
-        return Err(nothing_found(document));
     }
     Ok(found)
 }
@@ -86,7 +81,14 @@ fn is_entry(node: &Node) -> bool {
     keys.iter().any(|key| node.get(key).is_some())
 }
 
-fn nothing_found(document: &Document) -> Problem {
+/// What is said of a file that has no table of servers.
+pub(super) fn nothing_found(document: &Document, found: &[Section<'_>]) -> Option<Problem> {
+    let root = &document.root;
+    let has_key =
+        KEYS.iter().any(|key| root.member(key).is_some()) || root.get("projects").is_some();
+    if has_key || !found.is_empty() || root.members().is_empty() {
+        return None;
+    }
     let members = document.root.members();
     let names: Vec<String> =
         members.iter().take(8).map(|member| format!("`{}`", member.key)).collect();
@@ -106,5 +108,5 @@ fn nothing_found(document: &Document) -> Problem {
         at = member.key_span.clone();
         let _ = write!(message, "\nhelp: did you mean `{nearest}` instead of `{}`?", member.key);
     }
-    document.problem(at, message)
+    Some(document.problem(at, message))
 }

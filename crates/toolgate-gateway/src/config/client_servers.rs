@@ -34,6 +34,7 @@ pub(super) fn read(path: &Path, text: String) -> Result<ClientServers, String> {
             let shown: Vec<String> = problems.iter().map(ToString::to_string).collect();
             shown.join("\n\n")
         }
+        ClientFileError::NoServers { problem, .. } => problem.to_string(),
         other @ ClientFileError::Unreadable { .. } => other.to_string(),
     })?;
     let folder = std::env::current_dir().unwrap_or_default();

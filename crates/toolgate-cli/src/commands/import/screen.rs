@@ -36,6 +36,7 @@ pub(super) fn plan(candidates: &[Candidate]) -> io::Result<()> {
             CandidateState::Failed(why) => {
                 writeln!(out, "  {}", printable::lines(why).replace('\n', "\n  "))?;
             }
+            CandidateState::NoServers => writeln!(out, "  no servers")?,
             CandidateState::Managed(file) => {
                 let count = file.servers.len();
                 writeln!(
