@@ -4,7 +4,8 @@
 use std::{ffi::OsStr, path::Path};
 
 use toolgate_gateway::client_files::{
-    ClientFile, InstalledFile, KnownClient, Machine, ServerEntry, ServerForm, installed, resolve,
+    ClientFile, ClientFileError, InstalledFile, KnownClient, Machine, ServerEntry, ServerForm,
+    installed, resolve,
 };
 
 use super::{super::programs, Report};
@@ -23,6 +24,9 @@ pub(super) fn look(report: &mut Report) {
     for InstalledFile { client, path, file, .. } in &files {
         match file {
             Ok(file) => one(report, client, path, file),
+            Err(ClientFileError::NoServers { .. }) => {
+                report.ok(format!("{}: no servers in {}", client.name, path.display()));
+            }
             Err(error) => report.error(
                 format!("{}: {error}", client.name),
                 "correct the file: some clients ignore a broken file without a word",
