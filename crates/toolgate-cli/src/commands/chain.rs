@@ -23,7 +23,8 @@ pub(crate) struct Chain {
 }
 
 impl Chain {
-    pub(crate) fn run(&self) -> anyhow::Result<ExitCode> {
+    pub(crate) fn run(mut self) -> anyhow::Result<ExitCode> {
+        super::serve::find_config(&mut self.chain_args);
         let config = self.chain_args.read()?;
         let inspection = super::inspect(&self.chain_args, &config, &[], None, false)?;
         if self.json { print_json(&inspection) } else { print(&inspection) }

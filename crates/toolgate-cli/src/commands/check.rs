@@ -14,7 +14,7 @@ use crate::chain_args::ChainArgs;
 
 /// Check the config, the servers and their tools
 ///
-/// Builds the gateway as `toolgate serve` would, with all namespaces or the one of --namespace. It starts or connects to
+/// Builds the gateway as `toolgate serve` would, from the same config, with all namespaces or the one of --namespace. It starts or connects to
 /// the servers and asks them for their tools. It reports invalid keys, chain orders and policies, servers that fail,
 /// tools without a tier, selectors that match no tool, name collisions, and schemas that cannot be used. With --server,
 /// or a command after `--`, it checks that server as `toolgate wrap` would run it.
@@ -40,7 +40,10 @@ pub(crate) struct Check {
 }
 
 impl Check {
-    pub(crate) fn run(&self) -> anyhow::Result<ExitCode> {
+    pub(crate) fn run(mut self) -> anyhow::Result<ExitCode> {
+        if self.command.is_empty() {
+            super::serve::find_config(&mut self.chain_args);
+        }
         let config = self.chain_args.read()?;
         let mut chain_args = self.chain_args.clone();
         if chain_args.namespace.is_none() {

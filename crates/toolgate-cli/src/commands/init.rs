@@ -42,15 +42,15 @@ const HEAD: &str = "\
 # The config of toolgate. `toolgate check` tests it, `toolgate serve` serves it.
 # `toolgate config reference` describes every key.
 
-store = \"sqlite:toolgate.db\"          # the call log; read it with `toolgate log`
+store = \"sqlite:toolgate.db\"          # the call log: `toolgate log`
 ";
 
 const RULES: &str = "
 # What clients connect to, at /mcp.
 [namespaces.default]
-# safety = \"mutating\"                 # readonly | mutating | destructive: hides and refuses tools above it
+# safety = \"mutating\"                 # readonly, mutating or destructive
 # policy = \"team\"
-# new_tools = \"quarantine\"            # hides a tool that a server adds later until you approve it
+# new_tools = \"quarantine\"            # hides tools that a server adds later
 
 # [namespaces.default.tools.\"SERVER/TOOL\"]
 # tier = \"destructive\"                # wins over the tool's own annotations

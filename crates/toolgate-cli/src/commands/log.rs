@@ -8,7 +8,7 @@ mod table;
 
 use std::{
     io::{self, Write},
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::ExitCode,
     sync::Arc,
     time::Duration,
@@ -38,7 +38,8 @@ pub(crate) struct Log {
     /// Show this call: its id, or its first or last characters
     id: Option<String>,
 
-    /// Read this database, sqlite:FILE [default: ~/.local/state/toolgate/toolgate.db]
+    /// Read this database, sqlite:FILE [default: that of toolgate.toml in this folder, or
+    /// ~/.local/state/toolgate/toolgate.db]
     #[arg(long, value_name = "URL", env = "TOOLGATE_STORE")]
     store: Option<String>,
 
@@ -115,6 +116,9 @@ fn selector(text: &str) -> Result<Selector, toolgate::BadSelector> {
 
 /// How many records one query reads.
 const PAGE_SIZE: usize = 500;
+/// The config in this folder that may name a store.
+const OWN_CONFIG: &str = "toolgate.toml";
+
 /// How many calls a table shows by default.
 const DEFAULT_LINES: usize = 50;
 /// How often `--follow` queries for new calls.
@@ -166,6 +170,12 @@ impl Log {
                 )
             }),
             (None, None) => {
+                // The config that `toolgate serve` reads in this folder.
+                let own = Path::new(OWN_CONFIG);
+                let config = own.exists().then(|| config_file::read(own)).transpose()?;
+                if let Some(url) = config.and_then(|config| config.store()) {
+                    return Ok(url);
+                }
                 let folder = state_folder().ok().context(
                     "no store is named, and neither XDG_STATE_HOME nor HOME is set: name one with `--store`",
                 )?;

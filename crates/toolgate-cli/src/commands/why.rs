@@ -22,7 +22,7 @@ use crate::chain_args::ChainArgs;
 
 /// Explain what each layer would do with a call, and why
 ///
-/// Builds the gateway as `toolgate serve` would, and starts or connects to the servers to get the real tiers, schemas and
+/// Builds the gateway as `toolgate serve` would, from the same config, and starts or connects to the servers to get the real tiers, schemas and
 /// names of their tools. It runs no tool. Without --namespace, it explains the call in every namespace that has the
 /// tool. With --server, or a command after `--`, it uses that server as `toolgate wrap` would run it.
 ///
@@ -73,7 +73,10 @@ fn principal(text: &str) -> Result<Principal, String> {
 }
 
 impl Why {
-    pub(crate) fn run(&self) -> anyhow::Result<ExitCode> {
+    pub(crate) fn run(mut self) -> anyhow::Result<ExitCode> {
+        if self.command.is_empty() {
+            super::serve::find_config(&mut self.chain_args);
+        }
         let config = self.chain_args.read()?;
         let namespaces = self.namespaces_of_server(&config)?;
         let inspection =

@@ -36,6 +36,13 @@ fn the_servers_of_clients_become_a_config_that_passes_check() {
     assert!(text.contains("# [servers.off]") && text.contains("[servers.notes-2]"), "{text}");
     let checked = machine.run(&["check", "--config", "toolgate.toml"]);
     assert_eq!(checked.status.code(), Some(0), "{}{}\n{text}", stdout(&checked), stderr(&checked));
+    // The commands find it in this folder, as `serve` does.
+    assert_eq!(stdout(&machine.run(&["check"])), stdout(&checked));
+    let why = machine.run(&["why", "notes/echo"]);
+    assert_eq!(why.status.code(), Some(0), "{}{}", stdout(&why), stderr(&why));
+    let log = stderr(&machine.run(&["log"]));
+    assert!(log.contains("no call log at `toolgate.db`"), "{log}");
+    assert!(stdout(&machine.run(&["chain"])).contains("sanitize"));
     let schema = std::fs::read_to_string(machine.path("project/toolgate.schema.json")).unwrap();
     let schema: serde_json::Value = serde_json::from_str(&schema).unwrap();
     assert_eq!(schema["title"], "toolgate.toml");
