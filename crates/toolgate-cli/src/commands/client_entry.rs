@@ -80,8 +80,8 @@ pub(super) fn not_into(config: Option<&Path>) -> String {
     let Some(config) = config.filter(is_clients) else { return String::new() };
     let shown = clean(&config.display().to_string()).into_owned();
     format!(
-        "\nNot into `{shown}`, which toolgate reads. If your client reads that file, copy it, serve the copy, and edit \
-         `{shown}`.\n"
+        "\nNot into `{shown}`, which toolgate reads. If your client reads that file, \
+         `toolgate import {shown}`\nputs toolgate in front of its servers, in place.\n"
     )
 }
 

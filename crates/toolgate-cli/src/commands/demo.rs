@@ -140,9 +140,9 @@ const TITLE: &str = "An agent calls the tools of two servers through toolgate:";
 
 const NEXT: &str = "\
 Next, with your own servers:
+  toolgate import      puts toolgate in front of the servers of your MCP clients
   toolgate serve       serves all servers of a config at one address
-  toolgate init        writes a commented toolgate.toml for your servers
-  toolgate wrap        puts toolgate in front of one server";
+  toolgate init        writes a commented toolgate.toml for your servers";
 
 /// Makes two of the demo's calls and writes a line for each.
 pub(super) fn sample(style: &Style, out: &mut impl Write) -> anyhow::Result<()> {

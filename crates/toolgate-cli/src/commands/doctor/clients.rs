@@ -46,7 +46,12 @@ fn one(report: &mut Report, client: &KnownClient, path: &Path, file: &ClientFile
         (all, 0) => format!("{all} servers"),
         (all, wrapped) => format!("{all} servers, {wrapped} behind toolgate"),
     };
-    report.ok(format!("{}: {count} in {}", client.name, path.display()));
+    let next = if wrapped < entries.len() {
+        "; `toolgate import` puts toolgate in front of them"
+    } else {
+        ""
+    };
+    report.ok(format!("{}: {count} in {}{next}", client.name, path.display()));
     for entry in entries.into_iter().filter(|entry| !entry.is_off) {
         let name = &entry.name;
         for problem in resolve(file, entry, &folder).err().unwrap_or_default() {
@@ -71,10 +76,12 @@ fn command(report: &mut Report, client: &KnownClient, entry: &ServerEntry) {
     let Some(found) = programs::find(program, &programs::shell_path()) else {
         // A command with spaces is reported as a problem of the entry.
         if !program.contains(' ') {
-            report.error(
-                format!("{what} starts `{program}`, which is not there"),
-                "install it, or write its whole path",
-            );
+            let fix = if entry.is_wrapped() {
+                "toolgate has moved: run `toolgate import --undo`, then `toolgate import`"
+            } else {
+                "install it, or write its whole path"
+            };
+            report.error(format!("{what} starts `{program}`, which is not there"), fix);
         }
         return;
     };

@@ -217,9 +217,9 @@ fn listed(offers: &[Offer], style: &Style) -> String {
     }
     text + "
 Ways to go on:
+  toolgate import            puts toolgate in front of the servers of your clients
   toolgate serve mcp.json    serves the servers of a client's config
-  toolgate init              writes a commented toolgate.toml for your clients'
-                             servers
+  toolgate init              writes a commented toolgate.toml with their servers
   toolgate demo              shows all layers at work
 
 toolgate serves a toolgate.toml, .mcp.json or mcp.json as soon as one is in this
