@@ -24,7 +24,7 @@ use toolgate_gateway::{
 use self::{backup::Backups, replace::ReplaceError};
 use crate::chain_args::state_folder;
 
-/// Put toolgate in front of the servers in the configs of your MCP clients
+/// Put toolgate in front of the servers of your MCP clients
 ///
 /// Finds the configs of the MCP clients on this machine, shows what would change, and asks. Each command becomes
 /// `toolgate wrap -- COMMAND` in its place: names, arguments, environment, permissions and all other bytes of the file stay.

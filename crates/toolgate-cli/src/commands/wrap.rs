@@ -15,7 +15,9 @@ use toolgate_gateway::{
 use super::{one_client, signals::Signals};
 use crate::chain_args::ChainArgs;
 
-/// Run one MCP server behind toolgate: put `toolgate wrap --` before its command, or name its URL
+/// Run one MCP server behind toolgate, in place of its command
+///
+/// Put `toolgate wrap --` before the command of the server in the config of a client, or name its URL.
 ///
 /// Speaks MCP over stdio with the client and with the server. By default it turns failed calls into results that a model
 /// can read, records every call in a private audit file, shortens results over 1,000,000 bytes, and cancels calls after
