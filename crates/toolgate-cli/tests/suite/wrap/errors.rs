@@ -199,11 +199,7 @@ const AGREED: &str = include_str!("codes.txt");
 fn steady(answer: &Value) -> String {
     let mut answer = answer.clone();
     answer.as_object_mut().unwrap().remove("id");
-    let mut text = serde_json::to_string_pretty(&answer).unwrap();
-    // What is left of an hour, on a machine that takes its time.
-    for seconds in 3560..=3600 {
-        text = text.replace(&seconds.to_string(), "…");
-    }
+    let text = serde_json::to_string_pretty(&answer).unwrap();
     let mut steady = String::new();
     let mut rest = text.as_str();
     while let Some(at) = rest.find("tgc1t-") {
@@ -213,6 +209,10 @@ fn steady(answer: &Value) -> String {
         rest = token.trim_start_matches(|c: char| c.is_ascii_hexdigit());
     }
     steady.push_str(rest);
+    // What is left of an hour, on a machine that takes its time. After the tokens, which contain any digits.
+    for seconds in 3560..=3600 {
+        steady = steady.replace(&seconds.to_string(), "…");
+    }
     let lines = steady.lines().map(|line| {
         let changing = ["\"expires_at\": ", "\"toolgate/call_uuid\": ", "\"retry_after\": "];
         match changing.iter().find_map(|key| line.split_once(key).map(|(before, _)| (before, key)))
