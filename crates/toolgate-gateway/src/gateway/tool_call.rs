@@ -71,47 +71,49 @@ pub(super) async fn call(gateway: &Gateway, incoming: &IncomingRequest) -> JsonR
     }
 }
 
-/// Calls a tool as part of a call, with the client and the restrictions of that call. The request that the server gets is
-/// the gateway's own.
-pub(super) async fn nested(
-    gateway: &Gateway,
-    parent: &IncomingRequest,
-    cx: &Context,
-    name: &str,
-    arguments: Option<Json>,
-) -> Outcome {
-    let id = Id::string(&format!("toolgate-{}", CallId::next()));
-    let mut params = Object::new();
-    params.set("name", name);
-    if let Some(arguments) = arguments {
-        params.set(member::ARGUMENTS, arguments);
-    }
-    // The client follows the progress of its own call.
-    if let Some(mut meta) = cx.meta().and_then(Json::object) {
-        meta.remove(member::PROGRESS_TOKEN);
-        params.set(member::META, meta);
-    }
-    let line = request(&id, method::TOOLS_CALL, Some(&params.finish()));
-    let Ok(message) = Message::parse(line, &Limits::default()) else {
-        return Failure::internal("a nested call is no valid message").into();
-    };
-    let nested = cx.nested().with_request_id(Some(id.clone()));
-    let incoming = IncomingRequest {
-        namespace: Arc::clone(&parent.namespace),
-        caller: parent.caller.clone(),
-        id,
-        message,
-        side: parent.side.clone(),
-        cancel: nested.cancel().clone(),
-        headers: None,
-    };
-    let request = match CallRequest::read(&incoming.message) {
-        Ok(request) => request,
-        Err(failure) => return failure.into(),
-    };
-    match outcome(gateway, &incoming, request, Some(nested)).await {
-        Ok(outcome) => outcome,
-        Err(_) => Failure::internal("a nested call was refused before it was admitted").into(),
+impl Gateway {
+    /// Calls a tool as part of a call, with the client and the restrictions of that call. The request that the server gets is
+    /// the gateway's own.
+    pub(super) async fn call_nested(
+        &self,
+        parent: &IncomingRequest,
+        cx: &Context,
+        name: &str,
+        arguments: Option<Json>,
+    ) -> Outcome {
+        let id = Id::string(&format!("toolgate-{}", CallId::next()));
+        let mut params = Object::new();
+        params.set("name", name);
+        if let Some(arguments) = arguments {
+            params.set(member::ARGUMENTS, arguments);
+        }
+        // The client follows the progress of its own call.
+        if let Some(mut meta) = cx.meta().and_then(Json::object) {
+            meta.remove(member::PROGRESS_TOKEN);
+            params.set(member::META, meta);
+        }
+        let line = request(&id, method::TOOLS_CALL, Some(&params.finish()));
+        let Ok(message) = Message::parse(line, &Limits::default()) else {
+            return Failure::internal("a nested call is no valid message").into();
+        };
+        let nested = cx.nested().with_request_id(Some(id.clone()));
+        let incoming = IncomingRequest {
+            namespace: Arc::clone(&parent.namespace),
+            caller: parent.caller.clone(),
+            id,
+            message,
+            side: parent.side.clone(),
+            cancel: nested.cancel().clone(),
+            headers: None,
+        };
+        let request = match CallRequest::read(&incoming.message) {
+            Ok(request) => request,
+            Err(failure) => return failure.into(),
+        };
+        match outcome(self, &incoming, request, Some(nested)).await {
+            Ok(outcome) => outcome,
+            Err(_) => Failure::internal("a nested call was refused before it was admitted").into(),
+        }
     }
 }
 

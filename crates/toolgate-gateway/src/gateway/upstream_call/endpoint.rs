@@ -10,11 +10,7 @@ use toolgate_wire::{
 };
 
 use super::{UpstreamCall, UpstreamReply};
-use crate::{
-    gateway::{era_bridge, tool_call},
-    rpc_error,
-    upstream::failures::protocol_violation,
-};
+use crate::{gateway::era_bridge, rpc_error, upstream::failures::protocol_violation};
 
 impl UpstreamCall<'_> {
     fn to(&self) -> Era {
@@ -131,6 +127,6 @@ impl Endpoint for UpstreamCall<'_> {
         tool: &'b str,
         arguments: Option<Json>,
     ) -> Boxed<'b, Outcome> {
-        Box::pin(tool_call::nested(self.gateway, self.incoming, cx, tool, arguments))
+        Box::pin(self.gateway.call_nested(self.incoming, cx, tool, arguments))
     }
 }
