@@ -14,5 +14,6 @@ mod modules;
 mod names;
 mod oldest;
 mod protocol;
+mod public_api;
 mod sizes;
 mod source;
