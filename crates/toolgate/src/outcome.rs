@@ -14,10 +14,11 @@ use crate::{
 /// The result of a tool, as JSON text of which only the needed members are parsed.
 ///
 /// ```
-/// use toolgate::ToolResult;
+/// use toolgate::{ToolResult, serde_json::json};
 ///
 /// let result = ToolResult::text("42 rows");
-/// assert_eq!(result.json().as_str(), r#"{"content":[{"text":"42 rows","type":"text"}]}"#);
+/// let content = json!([{"type": "text", "text": "42 rows"}]);
+/// assert_eq!(result.json().to_value().unwrap()["content"], content);
 /// ```
 #[derive(Clone, Debug)]
 pub struct ToolResult {

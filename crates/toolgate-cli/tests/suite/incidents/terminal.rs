@@ -231,7 +231,11 @@ fn variables_of_all_sessions_are_set_by_an_allow_list() {
     let tmux = Tmux::start();
     let folder = tempfile::tempdir().unwrap();
     let config = folder.path().join("toolgate.toml");
-    std::fs::write(&config, "[tmux]\nglobal_environment = [\"MYAPP_*\"]\n").unwrap();
+    std::fs::write(
+        &config,
+        "[tmux]\nglobal_environment = [\"MYAPP_*\"]\n[namespaces.default]\nsafety = \"mutating\"\n",
+    )
+    .unwrap();
     let mut session = tmux.serve(&["--config", config.to_str().unwrap()]);
     let mut set = |name: &str, one: bool| {
         let mut arguments = json!({"name": name, "value": "x"});

@@ -99,7 +99,7 @@ pub const DIFFERENCES: &[Difference] = &[
     differs(
         "the size of a page is the namespace's",
         &[Tmux, TmuxModern],
-        "[4, false]",
+        "[2, false]",
         "the chain hides tools of each page: it has at most so many",
     ),
     differs(
