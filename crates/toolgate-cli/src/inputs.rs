@@ -30,7 +30,7 @@ fn ask_one(input: &Input) -> std::io::Result<Option<String>> {
     let before = termios::tcgetattr(&stdin)?;
     let is_secret = input.kind == InputKind::Secret;
     if is_secret {
-        // Before the question: nothing that is typed then is shown.
+        // Switches echo off before it asks, so that the terminal never shows what the person types.
         let mut silent = before.clone();
         silent.local_modes.remove(LocalModes::ECHO);
         termios::tcsetattr(&stdin, OptionalActions::Now, &silent)?;

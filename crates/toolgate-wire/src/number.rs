@@ -32,7 +32,7 @@ impl Number {
         if significant.is_empty() {
             return Self::Integer(0);
         }
-        // An exponent beyond i64: such numbers are only equal if their spellings are.
+        // The exponent does not fit an i64. Two such numbers count as equal only if they are spelt the same.
         let Some(exponent) = exponent else {
             return Self::Other(spelling.into());
         };

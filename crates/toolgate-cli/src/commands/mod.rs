@@ -65,7 +65,7 @@ pub(crate) fn inspect(
     let watch = ConfigWatch::off(chain_args.config.as_deref());
     let mut options = serve::gateway_options(chain_args, config, watch, &[], None);
     options.inspects = Some(namespaces.unwrap_or(inspects));
-    // The gateway records there which server owns a name.
+    // A serving gateway records in this folder which server owns a name. The inspection only reads it.
     options.manifests = state_folder().ok().map(|folder| folder.join("manifests"));
     let runtime = runtime()?;
     let inspection = runtime.block_on(Inspection::new(options, asks));

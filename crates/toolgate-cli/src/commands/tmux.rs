@@ -285,7 +285,7 @@ fn settings(
     variables: &Variables,
 ) -> anyhow::Result<Settings> {
     let mut settings = chain_args.settings()?;
-    // Not the default of a preset: the toolsets decide first which tier is needed.
+    // This ignores the default tier of a preset, because the toolsets first decide which tier is needed.
     let tier = chain_args.tier(variables.safety);
     settings.safety = tier.or(config.says_safety(chain_args.namespace())?);
     Ok(settings)

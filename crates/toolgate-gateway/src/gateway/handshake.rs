@@ -51,7 +51,8 @@ pub(crate) async fn initialize(
         ));
     }
     let snapshot = namespace.settled().await;
-    // `initialize` announces what servers of both eras announce to legacy clients.
+    // The response to `initialize` announces what each server offers legacy clients. So the gateway first asks the
+    // servers that speak both eras over a legacy connection.
     let mut discovering = tokio::task::JoinSet::new();
     for server in snapshot.offered.iter().map(|offered| Arc::clone(&offered.server)) {
         discovering.spawn(async move { server.discover_legacy().await });

@@ -281,7 +281,7 @@ impl Server {
     }
 }
 
-/// Attaches a client and asks which server it is. It has no deadline of its own; the callers that wait for it have.
+/// Opens a control connection and asks the tmux server for its identity. This function sets no deadline; its callers do.
 async fn connect(program: Program) -> Result<Option<Link>, TmuxError> {
     let connection = match Connection::open(&program, None, NO_SIZE_NO_OUTPUT).await {
         Ok(connection) => Arc::new(connection),

@@ -59,7 +59,8 @@ impl<'a> RedactedView<'a> {
         let Some(members) = result.object() else {
             return left_out(result).to_string();
         };
-        // The text content usually repeats `structuredContent`, without names.
+        // Servers usually repeat `structuredContent` as text, without the names that mark secrets: so the secret values
+        // of `structuredContent` are collected first.
         if let Some(structured) = members.get(member::STRUCTURED_CONTENT) {
             self.hide(&structured);
         }

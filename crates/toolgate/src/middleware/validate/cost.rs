@@ -14,7 +14,8 @@ const MAX_APPLIED: usize = 50_000;
 /// The JSON parser's depth limit.
 const DEEPEST_VALUE: usize = 128;
 
-/// How often one value is visited, by its depth in the arguments, up to the depth at which the limit is reached.
+/// For each depth in the arguments: how many times validation visits one value there. The list ends where that number
+/// reaches the limit.
 #[derive(Debug)]
 pub(super) struct Cost(Vec<u64>);
 
