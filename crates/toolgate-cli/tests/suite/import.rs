@@ -256,7 +256,7 @@ fn a_client_that_writes_its_file_meanwhile_loses_nothing() {
         assert!(client.join().unwrap() > 0);
         run
     });
-    // It may have given up, and the client may have written its own content last.
+    // The import may have stopped, and the client may have written its own content last.
     assert!(matches!(run.code, Some(0 | 1)), "{}{}", run.out, run.errors);
     let file = json_of(&home.read(".claude.json"));
     assert!(file["count"].is_u64() && file["mcpServers"]["a"].is_object(), "{file}");

@@ -315,7 +315,7 @@ mod tests {
     fn a_path_tells_its_client() {
         for (path, id) in [
             ("/home/me/.cursor/mcp.json", Some("cursor")),
-            ("/work/app/.vscode/mcp.json", Some("vscode")),
+            ("/src/app/.vscode/mcp.json", Some("vscode")),
             ("/Users/me/Library/Application Support/Code/User/mcp.json", Some("vscode")),
             ("/home/me/.codex/config.toml", Some("codex")),
             ("/home/me/.continue/mcpServers/files.yaml", Some("continue")),

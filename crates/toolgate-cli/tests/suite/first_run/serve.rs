@@ -73,7 +73,7 @@ fn a_config_that_appears_is_served_at_the_same_address() {
     let gateway = place.start_as(command);
     gateway.wait_for_stderr("There are no servers yet");
     assert_eq!(gateway.modern().tools(), Vec::<String>::new());
-    // One that cannot be used is told of, and does not end the gateway.
+    // The gateway reports a config that it cannot use, and goes on.
     gateway.place().write("toolgate.toml", "[servers.a]\ncommad = \"x\"\n");
     gateway.wait_for_stderr("did you mean `command`?");
     gateway.wait_for_stderr_times("listening on", 2);
