@@ -69,6 +69,10 @@ impl RunningGateway {
         // The server is started before the client's first message is read, so that this message can be forwarded at
         // once.
         let first = client.server.start_exclusive(Arc::clone(&client) as _);
+        if let Err(error) = &first {
+            // Before the client is read: it may have closed its end already, and the gateway then ends at once.
+            tracing::error!("{error}");
+        }
         let never_started = first.as_ref().err().map(StartError::exit_code);
         let first = first.map(|process| client.set_running(process));
         let front = LineFront::new(
@@ -430,7 +434,6 @@ impl Client {
         let mut process = match first {
             Ok(process) => process,
             Err(error) => {
-                tracing::error!("{error}");
                 self.server.set_down(&error.to_string());
                 tokio::time::sleep(EXPLAIN_TIMEOUT).await;
                 return error.exit_code();
