@@ -107,7 +107,9 @@ impl BoundAddresses {
         &self.addresses
     }
 
-    /// Starts the threads that accept and serve connections.
+    /// Starts the threads that accept and serve connections. The first worker runs on the current thread, which also
+    /// reads and writes the pipes of servers: a request from one of its connections to such a server wakes no other
+    /// thread.
     pub(crate) fn serve<H: Handler>(
         mut self,
         handler: &Arc<H>,
@@ -121,9 +123,13 @@ impl BoundAddresses {
             let (sender, incoming) = mpsc::channel(QUEUE);
             let worker =
                 Worker::new(Arc::clone(handler), Arc::clone(&settings), Arc::clone(&shared));
-            let runtime = Builder::new_current_thread().enable_all().build()?;
             let work = async move { worker.run(incoming).await };
-            threads.push(Thread::start(format!("http-{number}"), runtime, work)?);
+            threads.push(if number == 0 {
+                Thread::Current(tokio::spawn(work))
+            } else {
+                let runtime = Builder::new_current_thread().enable_all().build()?;
+                Thread::start(format!("http-{number}"), runtime, work)?
+            });
             workers.push(sender);
         }
         let stop = CancellationToken::new();
@@ -197,10 +203,15 @@ impl Drop for RunningListener {
     }
 }
 
+/// What runs a worker or the acceptor.
 #[derive(Debug)]
-struct Thread {
-    handle: JoinHandle<()>,
-    ended: oneshot::Receiver<()>,
+enum Thread {
+    /// A task on the thread that started the server.
+    Current(tokio::task::JoinHandle<()>),
+    Own {
+        handle: JoinHandle<()>,
+        ended: oneshot::Receiver<()>,
+    },
 }
 
 impl Thread {
@@ -216,16 +227,24 @@ impl Thread {
             runtime.shutdown_background();
             drop(end);
         };
-        Ok(Self { handle: thread::Builder::new().name(name).spawn(run)?, ended })
+        Ok(Self::Own { handle: thread::Builder::new().name(name).spawn(run)?, ended })
     }
 
     async fn end(self, deadline: Instant) {
-        if timeout_at(deadline, self.ended).await.is_ok() {
-            if self.handle.join().is_err() {
-                tracing::error!("a thread of the HTTP server panicked");
+        let is_orderly = match self {
+            Self::Current(task) => timeout_at(deadline, task).await.map(|ended| ended.is_ok()),
+            Self::Own { handle, ended } => {
+                timeout_at(deadline, ended).await.map(|_| handle.join().is_ok())
             }
-        } else {
-            tracing::warn!("a thread of the HTTP server did not end in time; it is left running");
+        };
+        match is_orderly {
+            Ok(true) => {}
+            Ok(false) => tracing::error!("a thread of the HTTP server panicked"),
+            Err(_) => {
+                tracing::warn!(
+                    "a thread of the HTTP server did not end in time; it is left running"
+                );
+            }
         }
     }
 }

@@ -56,6 +56,7 @@ pub enum BadSanitize {
 #[derive(Debug)]
 pub(super) struct Rules {
     patterns: Vec<(Regex, String)>,
+    defaults: Vec<(Regex, String)>,
     secrets: Option<Secrets>,
 }
 
@@ -64,26 +65,28 @@ impl Rules {
         if !config.is_on() {
             return Err(BadSanitize::Nothing);
         }
-        let own = config.patterns.iter().map(|own| (own.pattern.as_str(), own.replace.as_str()));
-        let defaults = DEFAULTS.iter().filter(|_| config.defaults).copied();
-        let patterns = own.chain(defaults).map(|(pattern, replace)| compile(pattern, replace));
-        let patterns = patterns.collect::<Result<_, _>>()?;
-        let secrets = if config.secrets { Some(Secrets::new()?) } else { None };
-        Ok(Self { patterns, secrets })
+        let patterns = config.patterns.iter().map(|own| compile(&own.pattern, &own.replace));
+        let defaults = DEFAULTS.iter().filter(|_| config.defaults);
+        let defaults = defaults.map(|(pattern, replace)| compile(pattern, replace));
+        Ok(Self {
+            patterns: patterns.collect::<Result<_, _>>()?,
+            defaults: defaults.collect::<Result<_, _>>()?,
+            secrets: if config.secrets { Some(Secrets::new()?) } else { None },
+        })
     }
 
     /// The number of patterns and whether the detectors are on, in words.
     pub(super) fn extent(&self) -> (usize, bool) {
-        (self.patterns.len(), self.secrets.is_some())
+        (self.patterns.len() + self.defaults.len(), self.secrets.is_some())
     }
 
     /// The cleaned text; `None` if it stays unchanged.
     pub(super) fn clean(&self, text: &str) -> Option<String> {
         let mut clean = Cow::Borrowed(text);
-        for (pattern, replace) in &self.patterns {
-            if let Cow::Owned(next) = pattern.replace_all(&clean, replace.as_str()) {
-                clean = Cow::Owned(next);
-            }
+        replace_all(&self.patterns, &mut clean);
+        // Each of the defaults contains this byte, and most texts do not.
+        if memchr::memchr(b'=', clean.as_bytes()).is_some() {
+            replace_all(&self.defaults, &mut clean);
         }
         if let Some(secrets) = &self.secrets {
             secrets.redact(&mut clean);
@@ -91,6 +94,14 @@ impl Rules {
         match clean {
             Cow::Owned(clean) if clean != text => Some(clean),
             _ => None,
+        }
+    }
+}
+
+fn replace_all(patterns: &[(Regex, String)], text: &mut Cow<'_, str>) {
+    for (pattern, replace) in patterns {
+        if let Cow::Owned(next) = pattern.replace_all(text, replace.as_str()) {
+            *text = Cow::Owned(next);
         }
     }
 }

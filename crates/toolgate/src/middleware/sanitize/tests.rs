@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use super::{
-    detectors::{Check, DETECTORS},
+    detectors::{Check, DEFAULTS, DETECTORS},
     *,
 };
 use crate::{
@@ -172,6 +172,15 @@ fn the_seeds_two_patterns() {
         cleaned(&layer, "url?API_KEY=abc&Password=hunter2 password= x"),
         "url?api_key=***&password=*** password= x"
     );
+}
+
+#[test]
+fn a_text_without_equals_sign_matches_no_default() {
+    assert!(DEFAULTS.iter().all(|(pattern, _)| pattern.contains('=')));
+    // A pattern of the operator may write the text that a default matches.
+    let layer =
+        layer("defaults = true\npatterns = [{ pattern = \"key is\", replace = \"api_key=x\" }]");
+    assert_eq!(cleaned(&layer, "the key is"), "the api_key=***");
 }
 
 #[test]
