@@ -2,6 +2,7 @@
 
 use std::{io::Write as _, process::ExitCode};
 
+use anyhow::bail;
 use clap::{Args, Subcommand};
 use toolgate_gateway::{client_files, config};
 
@@ -22,17 +23,24 @@ enum ConfigSubcommand {
     Reference,
     /// Print a comparison of the presets (--chain) with the default chain, as Markdown
     Presets,
-    /// Print the MCP clients whose configs toolgate reads, with their files, as Markdown
-    Clients,
+    /// Print the MCP clients whose configs toolgate reads, or the page of one client, as Markdown
+    Clients {
+        /// The client, for example cursor or vscode
+        client: Option<String>,
+    },
 }
 
 impl ConfigCommand {
     pub(crate) fn run(&self) -> anyhow::Result<ExitCode> {
-        let text = match self.subcommand {
+        let text = match &self.subcommand {
             ConfigSubcommand::Schema => format!("{:#}\n", config_file::schema()),
             ConfigSubcommand::Reference => config_file::reference(),
             ConfigSubcommand::Presets => config::presets(),
-            ConfigSubcommand::Clients => client_files::page(),
+            ConfigSubcommand::Clients { client: None } => client_files::page(),
+            ConfigSubcommand::Clients { client: Some(id) } => match client_files::client_page(id) {
+                Some(page) => page,
+                None => bail!("the client `{id}` is unknown: `toolgate config clients` lists all"),
+            },
         };
         std::io::stdout().write_all(text.as_bytes())?;
         Ok(ExitCode::SUCCESS)

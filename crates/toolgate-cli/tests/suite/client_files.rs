@@ -227,10 +227,26 @@ fn a_person_at_the_terminal_is_asked_for_inputs() {
 }
 
 #[test]
-fn the_page_of_clients_is_up_to_date() {
-    let output = Command::new(toolgate()).args(["config", "clients"]).output().unwrap();
-    let page = String::from_utf8(output.stdout).unwrap();
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/clients.md");
-    let written = std::fs::read_to_string(path).unwrap_or_default();
-    assert_eq!(written, page, "run `toolgate config clients > docs/clients.md`");
+fn the_pages_of_clients_are_up_to_date() {
+    let page = |client: &[&str]| {
+        let output = Command::new(toolgate()).args(["config", "clients"]).args(client).output();
+        String::from_utf8(output.unwrap().stdout).unwrap()
+    };
+    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
+    let mut pages = vec![("clients.md".to_owned(), page(&[]))];
+    for client in toolgate_gateway::client_files::clients() {
+        pages.push((format!("clients/{}.md", client.id), page(&[&client.id])));
+    }
+    let folder = std::fs::read_dir(docs.join("clients")).map_or(0, Iterator::count);
+    for (path, text) in &pages {
+        let path = docs.join(path);
+        if std::env::var_os("TOOLGATE_UPDATE").is_some() {
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(&path, text).unwrap();
+        }
+        let written = std::fs::read_to_string(&path).unwrap_or_default();
+        let how = "run `TOOLGATE_UPDATE=1 cargo test -p toolgate-cli --test suite client_files::the_pages`";
+        assert_eq!(written, *text, "{}: {how}", path.display());
+    }
+    assert!(folder < pages.len(), "a page of a client that is not known");
 }

@@ -18,6 +18,7 @@ mod collector;
 mod command_line;
 mod config_file;
 mod conformance;
+mod documents;
 mod first_run;
 mod harness;
 mod import;

@@ -66,7 +66,7 @@ pub struct KnownClient {
     pub urls: String,
     /// The `type` of a URL entry, if the client needs one.
     pub url_type: Option<String>,
-    /// The `type` of a command entry, if it is not `stdio`.
+    /// The `type` of a command entry, if the client needs one.
     pub command_type: Option<String>,
     /// The key of the command, if it is not `command`.
     pub command: Option<String>,

@@ -11,6 +11,7 @@ mod page;
 mod plan;
 mod preview;
 mod resolve;
+mod sample;
 mod sections;
 
 use std::path::{Path, PathBuf};
@@ -20,7 +21,7 @@ pub use entry::{ServerEntry, ServerForm};
 pub use inputs::{Input, InputKind, answer};
 pub use known::{FileScope, KnownClient, Machine, Platform, client_of, clients};
 pub use one::{ONE_ENTRY, OnePlan, PermissionRule, plan_one, rules_for};
-pub use page::page;
+pub use page::{client_page, page};
 pub use plan::{ChangedEntry, FilePlan, UndoOutcome, UnsafeEdit, plan, take_back};
 pub use preview::{ChangedLines, preview};
 pub use resolve::{ResolvedServer, ResolvedText, resolve};
