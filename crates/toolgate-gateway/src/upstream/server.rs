@@ -635,7 +635,7 @@ impl Exclusive {
 
 /// What all servers of a gateway share.
 pub(crate) struct ServerDeps {
-    /// The runtime of all servers: their I/O does not delay the threads that serve clients.
+    /// The runtime of all servers on pipes, whose thread also runs the first HTTP worker.
     pub(crate) control: Handle,
     pub(crate) limits: Limits,
     pub(crate) manifests: ManifestCache,
