@@ -24,7 +24,7 @@ const GROUPS: [Group; 4] = [
     ("Put toolgate between clients and servers", &["wrap", "serve", "stdio", "tmux"]),
     (
         "Calls, and calls that wait for a person",
-        &["log", "approvals", "approve", "deny", "audit", "replay"],
+        &["log", "explain", "approvals", "approve", "deny", "audit", "replay"],
     ),
     (
         "Config and running gateways",
@@ -36,7 +36,7 @@ const GROUPS: [Group; 4] = [
 const SHORT: [Group; 3] = [
     ("Start", &["demo", "init", "import", "doctor"]),
     ("Run", &["wrap", "serve", "stdio", "tmux"]),
-    ("Inspect", &["status", "check", "why", "log", "approvals"]),
+    ("Inspect", &["status", "check", "why", "log", "explain", "approvals"]),
 ];
 
 /// Options that only `--help` shows, by the id of the argument.

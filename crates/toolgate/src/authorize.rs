@@ -176,7 +176,8 @@ impl<A: Authorize> Middleware for A {
         let decision = self.decide(cx, &mut access);
         let decision = decision.as_ref().copied().map_err(Denial::failure);
         let (rule, why) = self.reason(cx, &access, decision);
-        Some(Explained { allowed: decision.is_ok(), asks: false, rule, why })
+        let code = decision.err().map(Failure::code);
+        Some(Explained { allowed: decision.is_ok(), asks: false, rule, why, code })
     }
 
     async fn call(&self, cx: &mut Context, call: Call, next: Next<'_>) -> Outcome {

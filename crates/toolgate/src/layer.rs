@@ -14,6 +14,7 @@ use crate::{
     context::Context,
     failure::Failure,
     outcome::{Handled, Outcome},
+    registry::Code,
     selector::Selector,
 };
 pub use adapted::Adapted;
@@ -288,6 +289,8 @@ pub struct Explained {
     pub rule: String,
     /// The reason, in words.
     pub why: String,
+    /// The code of the error that the caller would read; `None` if the call passes, or if only a call shows it.
+    pub code: Option<Code>,
 }
 
 const UNDECIDED: &str = "the layer does not explain its decisions: only a call shows them";
@@ -296,7 +299,8 @@ impl Explained {
     /// The explanation of a layer that decides only when it is called: nothing promises that the call passes.
     #[must_use]
     pub fn undecided() -> Self {
-        Self { allowed: false, asks: false, rule: String::new(), why: UNDECIDED.to_owned() }
+        let (rule, why) = (String::new(), UNDECIDED.to_owned());
+        Self { allowed: false, asks: false, rule, why, code: None }
     }
 
     /// Whether the layer decides only when it is called.
@@ -311,13 +315,14 @@ impl Explained {
         match decision {
             Ok(()) => {
                 let rule = rule_if_allowed.to_owned();
-                Self { allowed: true, asks: false, rule, why: String::new() }
+                Self { allowed: true, asks: false, rule, why: String::new(), code: None }
             }
             Err(denial) => Self {
                 allowed: false,
                 asks: false,
                 rule: denial.rule().unwrap_or_default().to_owned(),
                 why: denial.message().to_owned(),
+                code: Some(denial.code()),
             },
         }
     }

@@ -86,6 +86,8 @@ pub enum Delivery {
 pub struct Entry {
     /// The name in `_meta.code` or `error.data.code`.
     pub name: &'static str,
+    /// What happened, in one sentence: the documentation of the code.
+    pub meaning: &'static str,
     /// The class of the outcome.
     pub class: Class,
     /// Whether the same call may be sent again.
@@ -101,11 +103,11 @@ pub struct Entry {
 }
 
 macro_rules! registry {
-    ($($(#[$doc:meta])* $code:ident = $name:literal, $class:ident, $retry:ident, $delivery:ident($rpc:expr), $expected:ident, $hint:literal;)*) => {
+    ($(#[doc = $meaning:literal] $code:ident = $name:literal, $class:ident, $retry:ident, $delivery:ident($rpc:expr), $expected:ident, $hint:literal;)*) => {
         /// An error code. The table is in the source of this module, one row per code.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         #[non_exhaustive]
-        pub enum Code { $($(#[$doc])* $code,)* }
+        pub enum Code { $(#[doc = $meaning] $code,)* }
 
         impl Code {
             /// All codes.
@@ -117,6 +119,7 @@ macro_rules! registry {
                 match self {
                     $(Self::$code => Entry {
                         name: $name,
+                        meaning: $meaning.trim_ascii(),
                         class: Class::$class,
                         retry: RetrySafety::$retry,
                         delivery: Delivery::$delivery,
@@ -137,12 +140,12 @@ registry! {
     /// The client sent something that is not JSON.
     ParseError = "PARSE_ERROR", Denied, Useless, Error(code::PARSE_ERROR), expected,
         "send one JSON-RPC message per line, as UTF-8 JSON";
-    /// The client sent JSON that is not a valid, unambiguous JSON-RPC message.
+    /// The client sent an invalid or ambiguous JSON-RPC message.
     InvalidRequest = "INVALID_REQUEST", Denied, Useless, Error(code::INVALID_REQUEST), expected,
         "send each envelope key once, spelt exactly, with the type that JSON-RPC 2.0 gives it";
     /// The client's message exceeds the size or depth limit.
     MessageTooLarge = "MESSAGE_TOO_LARGE", Denied, Useless, Error(code::INVALID_REQUEST), expected,
-        "send less at once, or raise `limits.message_bytes`";
+        "send less at once; only the operator can raise `limits.message_bytes`";
     /// There is no tool of this name.
     UnknownTool = "UNKNOWN_TOOL", Denied, Useless, Result(code::INVALID_PARAMS), expected,
         "call tools/list for the names of the tools";
@@ -152,13 +155,13 @@ registry! {
     /// The tool's tier is above the allowed tier.
     TierDenied = "TIER_DENIED", Denied, Useless, Result(403), expected,
         "ask the operator to raise the safety tier";
-    /// The tool's tier is unknown, and the allowed tier is limited.
+    /// The tool has no tier, and the allowed tier is limited.
     TierUnknown = "TIER_UNKNOWN", Denied, Useless, Result(403), expected,
         "ask the operator to give the tool a tier";
     /// The caller's scopes do not cover the tool.
     ScopeRejected = "SCOPE_REJECTED", Denied, Useless, Result(403), expected,
         "ask the operator to grant the scopes that the tool requires";
-    /// A custom layer refuses the call.
+    /// A rule without a code of its own refuses the call.
     Refused = "REFUSED", Denied, Useless, Result(403), expected,
         "read why, and call something else";
     /// A policy denies the tool, or the policy does not exist.
@@ -173,7 +176,7 @@ registry! {
     /// The control data in the request's `_meta` exceeds a limit.
     ControlTooLarge = "CONTROL_TOO_LARGE", Denied, Useless, Result(code::INVALID_PARAMS), expected,
         "send less in `_meta`";
-    /// The server needs a capability that the client does not have.
+    /// The server needs a capability that the client lacks.
     ClientIncapable = "CLIENT_INCAPABLE", Denied, Useless, Error(code::MISSING_CLIENT_CAPABILITY), expected,
         "use a client that has the capability, or another tool";
     /// The tool is new, and the operator has not approved it yet.
@@ -188,7 +191,7 @@ registry! {
     /// The caller exceeded the quota of this day.
     QuotaExceeded = "QUOTA_EXCEEDED", Denied, Useless, Result(429), expected,
         "wait for the next day, or ask the operator for more";
-    /// The circuit breaker is open, because the server keeps failing.
+    /// The server keeps failing, so it is not called for a while.
     CircuitOpen = "CIRCUIT_OPEN", Denied, Safe, Result(503), unexpected,
         "wait as long as `retry_after` says, then call again";
     /// A precondition defers the call.
@@ -200,7 +203,7 @@ registry! {
     /// The tool did not run: the call has to be confirmed first.
     ConfirmRequired = "CONFIRM_REQUIRED", Preview, Useless, Result(403), expected,
         "have a person confirm it, then repeat the same call";
-    /// The user declined.
+    /// A person declined the call.
     ConfirmDeclined = "CONFIRM_DECLINED", Denied, Useless, Result(403), expected,
         "do not repeat the call: the user does not want it";
     /// The user dismissed the question.
@@ -212,7 +215,7 @@ registry! {
     /// The confirmation was used before.
     ConfirmReplayed = "CONFIRM_REPLAYED", Denied, Useless, Result(403), expected,
         "call again without it for a new one: each works once";
-    /// The confirmation was not issued by toolgate, or was changed.
+    /// The confirmation is not one of toolgate, or was changed.
     ConfirmTampered = "CONFIRM_TAMPERED", Denied, Useless, Result(403), expected,
         "repeat the token exactly as it was given, or call again without it for a new one";
     /// The confirmation is for another call.
@@ -224,7 +227,7 @@ registry! {
     /// The tool raised an error.
     ToolFailed = "TOOL_FAILED", ToolError, Useless, Result(code::INTERNAL_ERROR), expected,
         "read the message and correct the call";
-    /// The tool's result does not fit the output schema that it published.
+    /// The tool's result does not fit its own output schema.
     OutputInvalid = "OUTPUT_INVALID", ToolError, Useless, Result(code::INTERNAL_ERROR), unexpected,
         "report it to the server's authors";
     /// The client cancelled the call.
@@ -232,28 +235,28 @@ registry! {
         "call again if the answer is still wanted";
     /// The call exceeded its time limit.
     TimedOut = "TIMED_OUT", TimedOut, OnlyReadonly, Result(408), unexpected,
-        "ask for less at once, or raise `limits.timeout`";
+        "ask for less at once; only the operator can raise `limits.timeout`";
     /// The server answered the call with a JSON-RPC error.
     ServerRejected = "SERVER_REJECTED", UpstreamFailed, Useless, Result(code::INTERNAL_ERROR), unexpected,
         "read the server's message";
     /// The server ended during the call.
     ServerCrashed = "SERVER_CRASHED", UpstreamFailed, OnlyReadonly, Result(502), unexpected,
         "check what the call did before you repeat it";
-    /// The server is not running.
+    /// The server is not running, or cannot be reached.
     ServerUnavailable = "SERVER_UNAVAILABLE", UpstreamFailed, Safe, Result(503), unexpected,
         "try again in a moment";
     /// The server did not answer `initialize` in time.
     ServerStartTimeout = "SERVER_START_TIMEOUT", UpstreamFailed, Safe, Error(504), unexpected,
-        "start the server by hand to see why it hangs, or raise `--start-timeout`";
+        "tell the user; the operator finds out by hand why the server hangs at its start";
     /// The server's response is invalid.
     ServerProtocol = "SERVER_PROTOCOL", UpstreamFailed, OnlyReadonly, Result(502), unexpected,
         "report it to the server's authors";
-    /// The limit of calls in flight is reached.
+    /// A limit of requests, sessions or subscriptions is reached.
     Overloaded = "OVERLOADED", UpstreamFailed, Safe, Result(429), expected,
         "wait for calls in flight to end, then call again";
-    /// The result is over the limit and cannot be shortened without breaking it.
+    /// The result is over the limit and cannot be shortened.
     ResponseTooLarge = "RESPONSE_TOO_LARGE", ToolError, Useless, Result(413), expected,
-        "ask for less at once, or raise `limits.response_bytes`";
+        "ask for less at once; only the operator can raise `limits.response_bytes`";
     /// A bug in toolgate.
     Internal = "INTERNAL", Internal, OnlyReadonly, Result(code::INTERNAL_ERROR), unexpected,
         "look at toolgate's log on stderr";

@@ -1,11 +1,15 @@
 //! `toolgate chain`
 
-use std::{io::Write as _, process::ExitCode};
+use std::{
+    io::{self, Write},
+    process::ExitCode,
+};
 
 use clap::Args;
 use serde_json::json;
 use toolgate_gateway::gateway::Inspection;
 
+use super::log::style::{Style, wrapped};
 use crate::chain_args::ChainArgs;
 
 /// Print the layers that every call passes, and their settings
@@ -37,19 +41,43 @@ fn print_json(inspection: &Inspection) -> anyhow::Result<ExitCode> {
         let layers = layers.map(|layer| json!({"name": layer.name, "settings": layer.describe}));
         json!({"namespace": namespace.name(), "layers": layers.collect::<Vec<_>>()})
     });
-    writeln!(std::io::stdout(), "{}", json!(namespaces.collect::<Vec<_>>()))?;
+    writeln!(io::stdout(), "{}", json!(namespaces.collect::<Vec<_>>()))?;
     Ok(ExitCode::SUCCESS)
 }
 
 /// Prints the chain of each namespace.
 pub(crate) fn print(inspection: &Inspection) -> anyhow::Result<ExitCode> {
-    let mut out = std::io::stdout().lock();
+    let mut out = io::stdout().lock();
+    let style = Style::of_stdout();
     for (at, namespace) in inspection.namespaces.iter().enumerate() {
         if inspection.namespaces.len() > 1 {
             let gap = if at == 0 { "" } else { "\n" };
             writeln!(out, "{gap}namespace `{}`:", toolgate::printable::message(namespace.name()))?;
         }
-        writeln!(out, "{}", toolgate::printable::lines(&namespace.chain().to_string()))?;
+        let chain = toolgate::printable::lines(&namespace.chain().to_string()).into_owned();
+        for line in chain.lines() {
+            write_layer(line, style.width, &mut out)?;
+        }
     }
     Ok(ExitCode::SUCCESS)
 }
+
+/// Writes the line of a layer. Its settings stay in their column if they need several lines.
+fn write_layer(line: &str, width: Option<usize>, out: &mut impl Write) -> io::Result<()> {
+    let name = line.get(5..).unwrap_or_default();
+    let name_end = name.find("  ").map_or(line.len(), |at| at + 5);
+    let settings = line.get(name_end..).unwrap_or_default().trim_start();
+    let column = line.len() - settings.len();
+    let Some(width) = width.filter(|width| column + MIN_SETTINGS <= *width) else {
+        return writeln!(out, "{line}");
+    };
+    let mut start = line.get(..column).unwrap_or_default().to_owned();
+    for part in wrapped(settings, width - column) {
+        writeln!(out, "{}", format!("{start}{part}").trim_end())?;
+        start = " ".repeat(column);
+    }
+    if settings.is_empty() { writeln!(out, "{line}") } else { Ok(()) }
+}
+
+/// The least width of the column with the settings.
+const MIN_SETTINGS: usize = 24;

@@ -10,6 +10,10 @@ use serde_json::json;
 use toolgate::printable;
 use toolgate_gateway::gateway::{InspectedNamespace, Inspection};
 
+use super::{
+    log::style::{Paint, Style, wrapped},
+    next_step,
+};
 use crate::chain_args::ChainArgs;
 
 /// Check the config, the servers and their tools
@@ -83,8 +87,21 @@ impl Check {
         found: &[Findings],
     ) -> anyhow::Result<()> {
         let mut out = std::io::stdout().lock();
-        let mut line =
-            |word: &str, text: &str| writeln!(out, "{word:4}  {}", printable::message(text));
+        let style = Style::of_stdout();
+        let width = style.width.unwrap_or(usize::MAX).max(MIN_WIDTH);
+        let mut line = |word: &str, text: &str| -> std::io::Result<()> {
+            let paint = match word {
+                "ok" => Paint::Good,
+                "look" => Paint::Warn,
+                _ => Paint::Quiet,
+            };
+            let mut start = style.paint(paint, &format!("{word:4}")).into_owned();
+            for part in wrapped(&printable::message(text), width - INDENT) {
+                writeln!(out, "{start}  {part}")?;
+                start = " ".repeat(INDENT - 2);
+            }
+            Ok(())
+        };
         line("ok", "the config is read")?;
         for finding in general {
             line("look", finding)?;
@@ -103,6 +120,9 @@ impl Check {
                     let why = server.why.as_deref().unwrap_or("it did not answer in time");
                     let text = format!("the server `{name}` is not ready ({state}): {why}");
                     line("look", &text)?;
+                    if let Some(next) = server.code.as_deref().and_then(next_step::of_code) {
+                        line("", &next)?;
+                    }
                 }
             }
         }
@@ -121,6 +141,11 @@ impl Check {
         Ok(())
     }
 }
+
+/// The width of the word before a text.
+const INDENT: usize = 6;
+/// The least width of a line.
+const MIN_WIDTH: usize = 40;
 
 /// One line about a namespace.
 fn summary(namespace: &InspectedNamespace) -> String {

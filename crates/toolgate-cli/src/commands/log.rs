@@ -328,7 +328,7 @@ impl Writer {
 
     fn finish(&mut self, out: &mut impl Write) -> io::Result<()> {
         match self {
-            Self::Table(_) => Ok(()),
+            Self::Table(table) => table.finish(out),
             Self::Export(export) => export.finish(out),
         }
     }

@@ -10,7 +10,9 @@ use std::{
 use anyhow::{Context as _, bail};
 use clap::Args;
 use serde_json::json;
-use toolgate::{Call, Context, Control, Explained, Principal, Session, Tool, ToolId, printable};
+use toolgate::{
+    Call, Code, Context, Control, Explained, Principal, Session, Tool, ToolId, printable,
+};
 use toolgate_gateway::{
     config::{Config, SERVER},
     gateway::{InspectedNamespace, InspectedTool, Inspection},
@@ -289,6 +291,13 @@ impl Explanation {
         self.verdicts.iter().find(|(_, verdict)| verdict.asks).map(|(name, _)| *name)
     }
 
+    /// The code of the error that the caller would read.
+    fn code(&self) -> Option<Code> {
+        let denied = self.verdicts.iter().find(|(_, verdict)| !verdict.allowed);
+        let asked = || self.verdicts.iter().find(|(_, verdict)| verdict.asks);
+        denied.or_else(asked)?.1.code
+    }
+
     fn tier(&self) -> Option<&'static str> {
         self.call.tool().tier().map(toolgate::Tier::name)
     }
@@ -324,6 +333,7 @@ impl Explanation {
                 (None, None) => "runs",
             },
             "denied_by": self.denied_by(),
+            "code": self.code().map(Code::name),
             "layers": layers.collect::<Vec<_>>(),
         })
     }
@@ -376,13 +386,20 @@ impl Explanation {
         }
         let (paint, text) = match (self.denied_by(), self.asked_by()) {
             // A tool can be listed and this call denied: with other arguments the call may run.
-            (Some(name), _) => (Paint::Bad, format!("the call would be denied by `{name}`")),
+            (Some(name), _) => {
+                let code =
+                    self.code().map(|code| format!(" ({})", code.name())).unwrap_or_default();
+                (Paint::Bad, format!("the call would be denied by `{name}`{code}"))
+            }
             (None, Some(_)) => {
                 (Paint::Warn, "the call would run once a person has confirmed it".to_owned())
             }
             (None, None) => (Paint::Good, "the call would run".to_owned()),
         };
-        writeln!(out, "\n{}", style.paint(paint, &text))
+        writeln!(out, "\n{}", style.paint(paint, &text))?;
+        let Some(code) = self.code().filter(|_| self.denied_by().is_some()) else { return Ok(()) };
+        let next = super::next_step::of_code(code.name()).unwrap_or_default();
+        writeln!(out, "{}", style.paint(Paint::Quiet, &next))
     }
 }
 

@@ -163,6 +163,8 @@ Saturday, 31 January 2026
 12:00:05.000  ok          (tools/list)         1.2 ms    5.1 kB  local:me   00000005
 Sunday, 1 February 2026
 12:00:06.000  ok          search/find          1.2 ms    5.1 kB  key:ci     00000006
+
+`toolgate log ID` shows one call, `toolgate explain CODE` an error code.
 "
     );
     assert_eq!(stderr(&kept.run(&[])), "");
@@ -235,7 +237,8 @@ call       019c1429-7d00-7000-8000-000000000003
 tool       files/move_file, called as `relocate`
 outcome    denied in 31 µs, the tool did not run
 reason     POLICY_DENIED by policy, rule `team/deny/1`
-message    Access denied to tool `files/move_file`"
+message    Access denied to tool `files/move_file`
+           `toolgate explain POLICY_DENIED` describes the error and what to do"
     );
     assert!(rest.contains("Saturday, 31 January 2026 12:00:03.000 UTC"), "{rest}");
     let (_, rest) = rest.split_once("client ").unwrap();

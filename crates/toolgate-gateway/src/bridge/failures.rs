@@ -58,7 +58,7 @@ pub(super) fn status(url: &str, status: StatusCode) -> Failure {
         404 => (Code::ServerUnavailable, "check the namespace at the end of the address"),
         413 => (
             Code::MessageTooLarge,
-            "send less at once, or raise the gateway's `limits.message_bytes`",
+            "send less at once; only the operator of the gateway can raise `limits.message_bytes`",
         ),
         429 => (Code::Overloaded, "wait for calls in flight to end, then call again"),
         500.. => (Code::ServerUnavailable, "look at the gateway's log, then call again"),

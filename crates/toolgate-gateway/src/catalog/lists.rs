@@ -77,7 +77,7 @@ impl MissingServer {
     pub(crate) fn why(&self) -> Option<String> {
         match (&self.error, self.server.state()) {
             (Some(error), _) => Some(error_text(error)),
-            (None, ServerState::Failed(why)) => Some(why.to_string()),
+            (None, ServerState::Failed(why, _)) => Some(why.to_string()),
             (None, _) => None,
         }
     }

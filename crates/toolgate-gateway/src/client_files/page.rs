@@ -134,7 +134,7 @@ fn format_of(out: &mut String, client: &KnownClient) {
     let url = match (client.urls.as_str(), &client.url_type) {
         ("none", _) => "It takes no URLs.".to_owned(),
         (key, None) => format!("A URL is in `{key}`."),
-        (key, Some(kind)) => format!("A URL is in `{key}`, with `type` `{kind}`."),
+        (key, Some(kind)) => format!("A URL is in `{key}`, and its `type` is `{kind}`."),
     };
     let _ = write!(out, "\n## Format\n\n{notation}. Servers are in `{}`. {url}", client.servers);
     let variables: Vec<String> = client.variables.iter().map(|v| format!("`{v}`")).collect();

@@ -188,7 +188,7 @@ fn nothing_listed(
                 rpc_error::of_object(error).code,
             ));
         }
-        if let (None, ServerState::Failed(why)) = (manifest, only.state()) {
+        if let (None, ServerState::Failed(why, _)) = (manifest, only.state()) {
             let failure = Failure::new(Code::ServerUnavailable, &*why);
             return Some(JsonRpcResponse::failed(Some(incoming.id()), &failure));
         }

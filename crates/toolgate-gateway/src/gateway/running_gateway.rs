@@ -112,6 +112,9 @@ pub struct ServerStatus {
     pub state: String,
     /// Why it is in this state, if there is a reason to show.
     pub why: Option<String>,
+    /// The error code of calls in this state, if it is `failed`.
+    #[serde(default)]
+    pub code: Option<String>,
     /// How many tools it lists, as far as the gateway knows.
     pub tools: Option<usize>,
     /// The version of the protocol that it speaks.
@@ -145,7 +148,7 @@ fn described(state: &ServerState, server: &str) -> (&'static str, Option<String>
         ServerState::Starting => ("starting", None),
         ServerState::Waiting => ("waiting", Some("starts when it is first needed".to_owned())),
         ServerState::Stopped => ("stopped", Some("starts when it is needed again".to_owned())),
-        ServerState::Failed(why) => {
+        ServerState::Failed(why, _) => {
             // The name is already shown beside the reason.
             let known = format!("The server `{server}` ");
             ("failed", Some(why.strip_prefix(&*known).unwrap_or(why).to_owned()))
@@ -296,7 +299,12 @@ impl RunningGateway {
             .iter()
             .map(|server| {
                 let manifest = server.manifest();
-                let (state, why) = described(&server.state(), &server.name);
+                let state = server.state();
+                let code = match &state {
+                    ServerState::Failed(_, code) => Some(code.name().to_owned()),
+                    _ => None,
+                };
+                let (state, why) = described(&state, &server.name);
                 let failure = manifest.as_ref().and_then(|manifest| manifest.failures().next());
                 let why = why.or_else(|| {
                     let (list, error) = failure?;
@@ -306,6 +314,7 @@ impl RunningGateway {
                     name: server.name.to_string(),
                     state: state.to_owned(),
                     why,
+                    code,
                     tools: manifest.as_ref().map(|manifest| manifest.tools.entries.len()),
                     protocol: manifest
                         .as_ref()

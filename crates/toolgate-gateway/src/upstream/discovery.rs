@@ -210,7 +210,7 @@ async fn list_all(server: &Arc<Server>, connection: &Arc<Connection>) {
                     mark_stale(server, kind);
                 }
             } else {
-                server.set_state(ServerState::Failed(failure.message().into()));
+                server.set_state(ServerState::Failed(failure.message().into(), failure.code()));
                 connection.close(failure.message());
             }
         }

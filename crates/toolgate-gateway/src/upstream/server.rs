@@ -195,7 +195,7 @@ impl Server {
 
     /// Starts a failed server again in the background, after its backoff.
     pub(crate) fn retry_in_background(self: &Arc<Self>) {
-        let has_failed = matches!(*self.state.borrow(), ServerState::Failed(_));
+        let has_failed = matches!(*self.state.borrow(), ServerState::Failed(..));
         // A server that is starting already needs no second start.
         if has_failed && self.shared.opening.try_lock().is_ok() {
             let server = Arc::clone(self);
@@ -250,7 +250,7 @@ impl Server {
 
     /// Whether the manifest may still come soon.
     pub(crate) fn may_list_soon(&self) -> bool {
-        let has_failed = matches!(*self.state.borrow(), ServerState::Failed(_));
+        let has_failed = matches!(*self.state.borrow(), ServerState::Failed(..));
         !has_failed && !self.is_late.load(Ordering::Relaxed)
     }
 
@@ -315,7 +315,7 @@ impl Server {
     /// Finds out what a server that speaks both eras announces to legacy clients.
     pub(crate) async fn discover_legacy(self: &Arc<Self>) {
         let is_known = |m: Arc<ServerManifest>| m.server_info.announced_to(Era::Legacy).is_some();
-        let has_failed = matches!(*self.state.borrow(), ServerState::Failed(_));
+        let has_failed = matches!(*self.state.borrow(), ServerState::Failed(..));
         if !has_failed && !self.manifest().is_some_and(is_known) {
             drop(self.legacy_connection(Era::Legacy).await);
         }
@@ -386,7 +386,7 @@ impl Server {
         let _permit = self.deps.starts.acquire().await;
         // A failed server stays failed until it answers. The legacy connection does not change the state of the shared one.
         let is_second = matches!(scope, ConnectionScope::SharedLegacy);
-        if !is_second && !matches!(*self.state.borrow(), ServerState::Failed(_)) {
+        if !is_second && !matches!(*self.state.borrow(), ServerState::Failed(..)) {
             self.set_state(ServerState::Starting);
         }
         match super::connect::open(&self, &scope).await.map_err(not_opened) {
@@ -409,7 +409,7 @@ impl Server {
                     if self.config.url.is_some() { wait.min(MAX_URL_RETRY_WAIT) } else { wait };
                 opening.failed = Some((Instant::now() + wait, failure.clone()));
                 if !is_second {
-                    self.set_state(ServerState::Failed(failure.message().into()));
+                    self.set_state(ServerState::Failed(failure.message().into(), failure.code()));
                 }
                 Err(failure)
             }
@@ -489,7 +489,7 @@ impl Server {
     }
 
     pub(super) fn set_state(&self, state: ServerState) {
-        let has_failed = matches!(state, ServerState::Failed(_));
+        let has_failed = matches!(state, ServerState::Failed(..));
         let is_new = self.state.send_if_modified(|now| {
             let is_new = *now != state;
             *now = state;
@@ -526,13 +526,13 @@ impl Server {
         if matches!(failure.code(), Code::ServerUnavailable | Code::ServerCrashed)
             && self.state() == ServerState::Ready
         {
-            self.set_state(ServerState::Failed(failure.message().into()));
+            self.set_state(ServerState::Failed(failure.message().into(), failure.code()));
         }
     }
 
     /// Notes that the server answered: a failed one becomes ready, and is listed again.
     pub(crate) fn note_answer(self: &Arc<Self>) {
-        if matches!(*self.state.borrow(), ServerState::Failed(_)) {
+        if matches!(*self.state.borrow(), ServerState::Failed(..)) {
             self.set_state(ServerState::Ready);
             if !self.is_per_session() {
                 for kind in ListKind::ALL {
@@ -694,5 +694,5 @@ pub(crate) enum ServerState {
     /// The gateway stopped it because no client used it.
     Stopped,
     /// It cannot be called, for this reason.
-    Failed(Arc<str>),
+    Failed(Arc<str>, Code),
 }

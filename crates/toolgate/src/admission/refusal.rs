@@ -40,7 +40,7 @@ pub fn too_long(length: u64, limit: usize) -> Failure {
 pub fn too_large(limit: usize) -> Failure {
     let text = format!("the message is over the limit of {limit} bytes");
     Failure::new(Code::MessageTooLarge, text)
-        .suggest("Raise `limits.message_bytes` of the namespace, or send less.")
+        .suggest("Send less at once. Only the operator can raise `limits.message_bytes`.")
 }
 
 /// Whether the sender of an unreadable message may be waiting for a response: only requests get one.

@@ -32,7 +32,8 @@ impl Middleware for Answers {
 
     fn explain(&self, _: &Context, _: &Call) -> Option<Explained> {
         let allowed = self.explains?;
-        Some(Explained { allowed, asks: false, rule: String::new(), why: String::new() })
+        let (rule, why) = (String::new(), String::new());
+        Some(Explained { allowed, asks: false, rule, why, code: None })
     }
 
     async fn call(&self, cx: &mut Context, call: Call, next: Next<'_>) -> Outcome {

@@ -9,7 +9,7 @@ use toolgate_gateway::{
 };
 
 use super::{
-    super::{log::style::size, programs},
+    super::{log::style::size, next_step, programs},
     Report,
 };
 use crate::chain_args::{ChainArgs, run_folder};
@@ -107,9 +107,11 @@ fn servers(report: &mut Report, chain_args: &ChainArgs, config: &Config, offline
             }
             (state, _) => {
                 let why = server.why.as_deref().unwrap_or("it did not answer in time");
+                let next = server.code.as_deref().and_then(next_step::of_code);
+                let next = next.map(|next| format!("; {next}")).unwrap_or_default();
                 report.error(
                     format!("the server `{name}` is not ready ({state}): {why}"),
-                    "start its command by hand and read its messages",
+                    format!("start its command by hand and read its messages{next}"),
                 );
             }
         }

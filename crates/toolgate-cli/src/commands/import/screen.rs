@@ -9,10 +9,16 @@ use toolgate_gateway::{
     document::{Document, Notation},
 };
 
-use super::{Candidate, CandidateState, Planned};
+use super::{
+    super::log::style::{Paint, Style, wrapped},
+    Candidate, CandidateState, Planned,
+};
 
 /// The longest line of a preview: a minified file is one line.
 const MAX_LINE: usize = 400;
+
+/// The least width of a line.
+const MIN_WIDTH: usize = 40;
 
 type Written<'a> = [(&'a Candidate, anyhow::Result<usize>)];
 
@@ -21,17 +27,56 @@ fn title(candidate: &Candidate) -> String {
     format!("{name}: {}", printable::message(&candidate.path.display().to_string()))
 }
 
+/// Writes a sentence. Further lines are indented by two more than the first.
+fn tell(out: &mut impl Write, style: &Style, text: &str) -> io::Result<()> {
+    let indent = text.len() - text.trim_start().len();
+    let width = style.width.unwrap_or(usize::MAX).max(MIN_WIDTH);
+    let mut start = " ".repeat(indent);
+    for line in wrapped(text.trim_start(), width - indent - 2) {
+        writeln!(out, "{start}{line}")?;
+        start = " ".repeat(indent + 2);
+    }
+    Ok(())
+}
+
+/// Writes a line of the file with its mark, over as many lines of the screen as it needs.
+fn marked(
+    out: &mut impl Write,
+    style: &Style,
+    (mark, paint): (char, Paint),
+    line: &str,
+) -> io::Result<()> {
+    let line = shortened(&printable::message(line));
+    let width = style.width.unwrap_or(usize::MAX).max(MIN_WIDTH) - 4;
+    let mut start = format!("  {mark} ");
+    let mut rest = line.as_str();
+    loop {
+        let end = rest.char_indices().nth(width).map_or(rest.len(), |(at, _)| at);
+        let (part, _) = rest.split_at(end);
+        // At a space, if there is one in the second half.
+        let space = part.rfind(' ').filter(|at| end < rest.len() && *at > end / 2);
+        let (part, more) = rest.split_at(space.map_or(end, |at| at + 1));
+        writeln!(out, "{}", style.paint(paint, &format!("{start}{part}")))?;
+        if more.is_empty() {
+            return Ok(());
+        }
+        (start, rest) = (" ".repeat(4), more);
+    }
+}
+
 /// Prints all files with their servers, and the lines that change.
 pub(super) fn plan(candidates: &[Candidate]) -> io::Result<()> {
     let mut out = io::stdout().lock();
+    let style = Style::of_stdout();
     if candidates.is_empty() {
-        return writeln!(
-            out,
-            "No config of an MCP client was found. Name a file: `toolgate import FILE`, or see `toolgate config clients`."
+        return tell(
+            &mut out,
+            &style,
+            "No config of an MCP client was found. Name a file: `toolgate import FILE`, or see `toolgate config clients`.",
         );
     }
     for candidate in candidates {
-        writeln!(out, "{}", title(candidate))?;
+        writeln!(out, "{}", style.paint(Paint::Strong, &title(candidate)))?;
         match &candidate.state {
             CandidateState::Failed(why) => {
                 writeln!(out, "  {}", printable::lines(why).replace('\n', "\n  "))?;
@@ -44,7 +89,9 @@ pub(super) fn plan(candidates: &[Candidate]) -> io::Result<()> {
                     "  belongs to an administrator: its {count} servers are left as they are"
                 )?;
             }
-            CandidateState::Planned(file, plan) => planned(&mut out, candidate, file, plan)?,
+            CandidateState::Planned(file, plan) => {
+                planned(&mut out, &style, candidate, file, plan)?;
+            }
         }
         writeln!(out)?;
     }
@@ -53,6 +100,7 @@ pub(super) fn plan(candidates: &[Candidate]) -> io::Result<()> {
 
 fn planned(
     out: &mut impl Write,
+    style: &Style,
     candidate: &Candidate,
     file: &ClientFile,
     planned: &Planned,
@@ -69,31 +117,30 @@ fn planned(
         writeln!(out, "  {}: toolgate goes in front", printable::message(&entry.name))?;
     }
     for (name, why) in &plan.left {
-        writeln!(out, "  {}: left as it is: {}", printable::message(name), why.why())?;
+        let text = format!("  {}: left as it is: {}", printable::message(name), why.why());
+        tell(out, style, &text)?;
     }
     for lines in client_files::preview(file, &plan.edits) {
         writeln!(out, "  line {}", lines.line)?;
-        let marked = |mark: char, line: &String| {
-            format!("  {mark} {}", shortened(&printable::message(line)))
-        };
         for line in &lines.before {
-            writeln!(out, "{}", marked('-', line))?;
+            marked(out, style, ('-', Paint::Bad), line)?;
         }
         for line in &lines.after {
-            writeln!(out, "{}", marked('+', line))?;
+            marked(out, style, ('+', Paint::Good), line)?;
         }
     }
     if candidate.scope == FileScope::Project && !plan.changed.is_empty() {
-        writeln!(
+        tell(
             out,
-            "  note: a project's file may be shared; it will name the path of toolgate on this machine"
+            style,
+            "  note: a project's file may be shared; it will name the path of toolgate on this machine",
         )?;
     }
     if let Some(running) = candidate.client.filter(|_| !plan.changed.is_empty()).and_then(running) {
-        writeln!(
-            out,
+        let note = format!(
             "  note: {running} is running and writes this file itself: end it first, or check the file afterwards"
-        )?;
+        );
+        tell(out, style, &note)?;
     }
     Ok(())
 }
@@ -117,10 +164,10 @@ pub(super) fn rules(candidates: &[Candidate], machine: &Machine) -> io::Result<(
             for rule in client_files::rules_for(&document, &client.rules, names) {
                 let place = format!("{}:{}", path.display(), rule.line);
                 let (place, rule) = (printable::message(&place), printable::message(&rule.rule));
-                writeln!(
-                    out,
+                let text = format!(
                     "no longer matches: `{rule}` ({place}): its tools will have other names"
-                )?;
+                );
+                tell(&mut out, &Style::of_stdout(), &text)?;
             }
         }
     }
@@ -155,10 +202,8 @@ pub(super) fn written(written: &Written<'_>) -> io::Result<()> {
             Err(error) => writeln!(out, "{}: failed: {error:#}", title(candidate))?,
         }
     }
-    writeln!(
-        out,
-        "Restart the clients to use it. `toolgate log` shows calls if a store is set; `toolgate import --undo` restores the files."
-    )
+    let next = "Restart the clients to use it. `toolgate log` shows calls if a store is set; `toolgate import --undo` restores the files.";
+    tell(&mut out, &Style::of_stdout(), next)
 }
 
 /// Prints why nothing was written, and what to do.

@@ -6,6 +6,7 @@ use serde_json::Value;
 use toolgate_store::{CallRecord, Node, Tree};
 
 use super::{
+    super::next_step,
     style::{Paint, Style, ago, clean, fit, paint_of, short, size, took},
     table::identity,
 };
@@ -64,6 +65,9 @@ fn facts(record: &CallRecord, style: &Style, out: &mut impl Write) -> io::Result
     }
     for (at, words) in record.error.iter().flat_map(|error| error.lines()).enumerate() {
         line(if at == 0 { "message" } else { "" }, &clean(words), style, out)?;
+    }
+    if let Some(next) = record.code.as_deref().and_then(next_step::of_code) {
+        line("", &style.paint(Paint::Quiet, &next), style, out)?;
     }
     line("began", &format!("{began} ({})", ago(record.at_us, jiff::Timestamp::now())), style, out)?;
     line("principal", &clean(&record.principal), style, out)?;

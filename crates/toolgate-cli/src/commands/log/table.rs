@@ -19,6 +19,8 @@ pub(super) struct Table {
     style: Style,
     columns: Option<Columns>,
     day: Option<String>,
+    /// Whether a row has an error code.
+    has_code: bool,
 }
 
 /// The widths that depend on what is shown.
@@ -31,7 +33,7 @@ struct Columns {
 
 impl Table {
     pub(super) fn new(style: Style) -> Self {
-        Self { style, columns: None, day: None }
+        Self { style, columns: None, day: None, has_code: false }
     }
 
     pub(super) fn write(&mut self, records: &[CallRecord], out: &mut impl Write) -> io::Result<()> {
@@ -45,8 +47,18 @@ impl Table {
         for record in records {
             self.day(record, out)?;
             self.row(record, columns, out)?;
+            self.has_code |= reason(record).is_some() && record.code.is_some();
         }
         Ok(())
+    }
+
+    /// Writes the next step, for people.
+    pub(super) fn finish(&self, out: &mut impl Write) -> io::Result<()> {
+        if self.style.width.is_none() || !self.has_code {
+            return Ok(());
+        }
+        let next = "`toolgate log ID` shows one call, `toolgate explain CODE` an error code.";
+        writeln!(out, "\n{}", self.style.paint(Paint::Quiet, next))
     }
 
     /// Writes the header. The first records decide the widths of the columns.

@@ -29,11 +29,16 @@ fn provoke(code: Code) -> Option<Value> {
             )
         }
         Code::UnknownTool => session.call("nope", json!({})),
-        Code::InvalidArguments => session.call("reject", json!({})),
+        Code::InvalidArguments => {
+            let folder = Governed::new("[validate]\ninput_schema = true\n");
+            folder.start().call("reject", json!({"code": "-1", "text": "no"}))
+        }
         Code::TierDenied => session.call("crash", json!({})),
         Code::TierUnknown => session.call("fail", json!({})),
         Code::TimedOut => session.call("hang", json!({})),
-        Code::ServerRejected => session.call("reject", json!({"code": -32000})),
+        Code::ServerRejected => {
+            session.call("reject", json!({"code": -32000, "message": "the workspace is archived"}))
+        }
         Code::ServerCrashed => {
             let mut session = Session::fixture(&[], &[]);
             session.initialize();
@@ -100,7 +105,7 @@ fn provoke(code: Code) -> Option<Value> {
         Code::DryRunPreview => {
             governed("[confirm]\nwhen = [\"main/*\"]\nmode = \"preview\"\n", "echo")
         }
-        Code::ConfirmRequired => governed(CONFIRM, "echo"),
+        Code::ConfirmRequired => pending(),
         Code::ConfirmDeclined => answered("decline"),
         Code::ConfirmCancelled => answered("cancel"),
         Code::ConfirmExpired => {
@@ -144,6 +149,17 @@ fn eliciting(governed: &Governed) -> Session {
         json!({"protocolVersion": "2025-11-25", "capabilities": capabilities}),
     );
     session
+}
+
+/// A call that waits for a person, with a fixed id and time.
+fn pending() -> Value {
+    let answer = governed("[confirm]\nwhen = [\"main/*\"]\n", "echo");
+    let mut text = answer.to_string();
+    for (key, fixed) in [("id", "k7f2w3qd"), ("expires_at", "2026-01-31T12:05:00Z")] {
+        let value = answer["result"]["_meta"]["approval"][key].as_str().unwrap();
+        text = text.replace(value, fixed);
+    }
+    serde_json::from_str(&text).unwrap()
 }
 
 /// What a call answers that the user answers so.
@@ -217,7 +233,10 @@ fn steady(answer: &Value) -> String {
         let changing = ["\"expires_at\": ", "\"toolgate/call_uuid\": ", "\"retry_after\": "];
         match changing.iter().find_map(|key| line.split_once(key).map(|(before, _)| (before, key)))
         {
-            Some((before, key)) => format!("{before}{key}…"),
+            Some((before, key)) => {
+                let end = if line.ends_with(',') { "," } else { "" };
+                format!("{before}{key}…{end}")
+            }
             None => match line.split_once(", in ") {
                 Some((before, rest)) => {
                     format!(

@@ -152,11 +152,19 @@ impl Middleware for Preconditions {
     fn explain(&self, cx: &Context, call: &Call) -> Option<Explained> {
         let (decision, open) = self.gate.explain(cx, call);
         let asks = matches!(decision.verdict, Verdict::Ask(_));
+        let code = match &decision.verdict {
+            Verdict::Allow => None,
+            Verdict::Ask(_) => Some(Code::ConfirmRequired),
+            Verdict::Preview(_) => Some(Code::DryRunPreview),
+            Verdict::Defer(_) => Some(Code::Deferred),
+            Verdict::Deny(failure) => Some(failure.code()),
+        };
         let (allowed, why) = match decision.verdict {
             Verdict::Allow if open.is_empty() => return None,
             Verdict::Allow => {
                 let why = "this is decided when the call is made".to_owned();
-                return Some(Explained { allowed: true, asks: false, rule: open.join(", "), why });
+                let rule = open.join(", ");
+                return Some(Explained { allowed: true, asks: false, rule, why, code: None });
             }
             Verdict::Ask(_) => {
                 let otherwise = match self.gate.config.fallback {
@@ -185,7 +193,7 @@ impl Middleware for Preconditions {
             }
             Verdict::Deny(failure) => (false, failure.message().to_owned()),
         };
-        Some(Explained { allowed, asks, rule: decision.rule, why })
+        Some(Explained { allowed, asks, rule: decision.rule, why, code })
     }
 
     async fn call(&self, cx: &mut Context, call: Call, next: Next<'_>) -> Outcome {

@@ -270,7 +270,7 @@ fn refusal(size: usize, limit: usize, broken: &str) -> Failure {
          without breaking {broken}"
     );
     Failure::new(Code::ResponseTooLarge, message)
-        .suggest("Ask for less at once, or raise limits.response_bytes.")
+        .suggest("Ask for less at once. Only the operator can raise limits.response_bytes.")
         .by(NAME, format!("limits.response_bytes = {limit}"))
 }
 

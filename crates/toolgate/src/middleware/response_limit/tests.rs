@@ -271,7 +271,7 @@ async fn what_cannot_be_shortened_is_refused_in_words() {
             "content": [{"type": "text", "text": format!(
                 "The result of {size} bytes is over the limit of 2000 bytes and cannot be \
                  shortened without breaking its structure\n\
-                 Ask for less at once, or raise limits.response_bytes."
+                 Ask for less at once. Only the operator can raise limits.response_bytes."
             )}],
             "isError": true,
             "_meta": {
@@ -279,7 +279,7 @@ async fn what_cannot_be_shortened_is_refused_in_words() {
                 "error_type": "ResponseTooLarge",
                 "expected": true,
                 "code": "RESPONSE_TOO_LARGE",
-                "suggestion": "Ask for less at once, or raise limits.response_bytes.",
+                "suggestion": "Ask for less at once. Only the operator can raise limits.response_bytes.",
                 "rule": "limits.response_bytes = 2000",
             },
         })

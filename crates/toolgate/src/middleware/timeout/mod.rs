@@ -96,7 +96,7 @@ impl Middleware for Timeout {
             let after = duration::format(self.after);
             return Failure::new(Code::TimedOut, format!("Tool execution timed out after {after}"))
                 .suggest(
-                    "Ask for less at once, or raise limits.timeout; the call may have run in part.",
+                    "Ask for less at once; the call may have run in part. Only the operator can raise limits.timeout.",
                 )
                 .by(NAME, format!("limits.timeout = {after}"))
                 .into();

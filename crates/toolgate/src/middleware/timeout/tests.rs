@@ -22,7 +22,9 @@ async fn a_call_that_hangs_is_given_up_in_time() {
     assert_eq!(failure.message(), "Tool execution timed out after 1m");
     assert_eq!(
         failure.suggestion(),
-        Some("Ask for less at once, or raise limits.timeout; the call may have run in part.")
+        Some(
+            "Ask for less at once; the call may have run in part. Only the operator can raise limits.timeout."
+        )
     );
     assert_eq!(failure.decided_by(), Some(NAME));
     assert_eq!(failure.rule(), Some("limits.timeout = 1m"));
