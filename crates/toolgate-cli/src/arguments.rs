@@ -18,6 +18,7 @@ use crate::{
         import::Import,
         init::Init,
         log::Log,
+        man::Man,
         reload::Reload,
         replay::Replay,
         serve::ServeCommand,
@@ -66,6 +67,7 @@ pub(crate) enum Command {
     Replay(Replay),
     Config(ConfigCommand),
     Completions(Completions),
+    Man(Man),
 }
 
 impl Arguments {
@@ -103,6 +105,7 @@ impl Command {
             Self::Replay(replay) => replay.run(),
             Self::Config(config) => config.run(),
             Self::Completions(completions) => completions.run(Arguments::command()),
+            Self::Man(man) => man.run(Arguments::command()),
         }
     }
 }

@@ -28,7 +28,7 @@ const GROUPS: [Group; 4] = [
     ),
     (
         "Config and running gateways",
-        &["check", "why", "chain", "status", "reload", "config", "completions"],
+        &["check", "why", "chain", "status", "reload", "config", "completions", "man"],
     ),
 ];
 

@@ -21,6 +21,10 @@ use tracing_subscriber::{
     util::SubscriberInitExt as _,
 };
 
+use crate::wrapped::wrapped;
+
+/// The least width of a line.
+const MIN_WIDTH: usize = 40;
 /// The variable that sets the log level.
 const VARIABLE: &str = "TOOLGATE_LOG";
 
@@ -69,7 +73,17 @@ fn write_lines(name: &str, colour: &str, text: &str) {
     let (bold, plain) = if has_colours() { (colour, "\u{1b}[0m") } else { ("", "") };
     // The message may quote files, clients and servers. All lines but the first are indented, so that none of
     // them looks like another message of toolgate.
-    let text = printable::lines(text.trim_end()).replace('\n', "\n  ");
+    let start = format!("toolgate: {name}: ");
+    let text = start.clone() + &printable::lines(text.trim_end());
+    let size = rustix::termios::tcgetwinsize(std::io::stderr()).ok();
+    let columns = size.map(|size| usize::from(size.ws_col)).filter(|columns| *columns > 0);
+    let width = columns.unwrap_or(usize::MAX).max(MIN_WIDTH) - 2;
+    // An excerpt of a file keeps its lines, so that marks stay below what they mark.
+    let lines = text.lines().flat_map(|line| {
+        if line.contains(" | ") { vec![line.to_owned()] } else { wrapped(line, width) }
+    });
+    let text = lines.collect::<Vec<_>>().join("\n  ");
+    let text = text.strip_prefix(&start).unwrap_or(&text);
     eprintln!("toolgate: {bold}{name}{plain}: {text}");
 }
 

@@ -7,6 +7,7 @@ mod config_file;
 mod help;
 mod inputs;
 mod log;
+mod wrapped;
 
 use std::process::ExitCode;
 

@@ -66,7 +66,8 @@ pub(super) fn of_gateway(url: &str, needs_token: bool, config: Option<&Path>) ->
     let url = quoted(url);
     let command = of_command("toolgate", &words, &env);
     let mut text = format!(
-        "\nTo use it, put this into your client's config, in place of the servers that toolgate now serves:\n\n  \
+        "\nTo use it, put this into your client's config, in place of the servers\n\
+         that toolgate now serves:\n\n  \
          \"toolgate\": {{ \"type\": \"http\", \"url\": {url}{headers} }}\n\n\
          or, for a client that speaks stdio only:\n\n  {command}\n{note}"
     );

@@ -14,6 +14,7 @@ pub(crate) mod import;
 pub(crate) mod init;
 pub(crate) mod keep_server;
 pub(crate) mod log;
+pub(crate) mod man;
 mod next_step;
 pub(crate) mod one_client;
 mod programs;

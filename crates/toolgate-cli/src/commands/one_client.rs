@@ -49,7 +49,7 @@ pub(crate) fn explain(name: &str, config: Option<&Path>) {
     let entry = client_entry::of_command(name, &words, &[]);
     let not_there = client_entry::not_into(config);
     eprintln!(
-        "toolgate: waiting for an MCP client on standard input. To use it, put this into your \
-         client's config,\nor type JSON-RPC here, one message per line:\n\n  {entry}\n{not_there}"
+        "toolgate: waiting for an MCP client on standard input. To use it, put this into\n\
+         your client's config, or type JSON-RPC here, one message per line:\n\n  {entry}\n{not_there}"
     );
 }

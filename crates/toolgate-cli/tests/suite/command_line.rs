@@ -220,3 +220,30 @@ fn completions_come_for_every_shell() {
         );
     }
 }
+
+#[test]
+fn man_writes_a_page_for_each_command() {
+    let folder = tempfile::tempdir().unwrap();
+    let pages = folder.path().join("share/man1");
+    let output = run(&["man", &pages.display().to_string()]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let read = |page: &str| std::fs::read_to_string(pages.join(page)).unwrap();
+    let main = read("toolgate.1");
+    let help = run(&["--help"]);
+    let help = String::from_utf8_lossy(&help.stdout).into_owned();
+    let commands = help.lines().filter_map(|line| line.strip_prefix("  ")?.split(' ').next());
+    let commands: Vec<&str> = commands.filter(|name| !name.is_empty()).collect();
+    assert!(commands.len() > 15, "{commands:?}");
+    for command in commands {
+        assert!(main.contains(&format!("toolgate\\-{command}(1)")), "{command}: {main}");
+        assert!(read(&format!("toolgate-{command}.1")).contains(".SH DESCRIPTION"), "{command}");
+    }
+    assert!(read("toolgate-wrap.1").contains("\\-\\-safety"));
+    assert!(read("toolgate-audit-verify.1").contains("toolgate\\-audit\\-verify"));
+
+    let file = folder.path().join("file");
+    std::fs::write(&file, "").unwrap();
+    let output = run(&["man", &file.display().to_string()]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains("cannot write man pages into `"), "{}", stderr(&output));
+}

@@ -81,10 +81,12 @@ impl Page {
         let again = match entry.retry {
             RetrySafety::Safe => "safe: the tool did not run, and the cause is transient",
             RetrySafety::OnlyReadonly => "only a readonly call: the tool may have run",
-            RetrySafety::Useless => "useless: the same call gets the same response",
+            RetrySafety::Useless => "does not help: the cause does not pass by itself",
         };
         let delivery = match entry.delivery {
-            Delivery::Result => format!("a result with `isError`, or the error {}", entry.rpc),
+            Delivery::Result => {
+                format!("a result with `isError`, or the JSON-RPC error {}", entry.rpc)
+            }
             Delivery::Error => format!("the JSON-RPC error {}", entry.rpc),
             Delivery::Silence => "none: a cancelled call gets no response".to_owned(),
         };

@@ -129,15 +129,35 @@ fn every_setting_is_in_the_reference() {
     }
 }
 
+/// Layers whose folder has another name.
+const FOLDERS: [(&str, &str); 2] =
+    [("errors-to-results", "error_results"), ("audit-intent", "audit")];
+
+/// The text with links from the layers that decide to their pages.
+fn with_layers(text: &str) -> String {
+    let (before, rest) = text.split_once("## Who decided").unwrap();
+    let (decided, after) = rest.split_once("\n## ").unwrap();
+    let mut decided = decided.to_owned();
+    for layer in toolgate::stack::default_order().map(|place| place.name) {
+        let folder = FOLDERS.iter().find(|(name, _)| *name == layer).map(|(_, folder)| *folder);
+        let folder = folder.map_or_else(|| layer.replace('-', "_"), str::to_owned);
+        let page = format!("crates/toolgate/src/middleware/{folder}/README.md");
+        if root().join(&page).exists() {
+            decided = decided.replace(&format!("`{layer}`"), &format!("[`{layer}`](../../{page})"));
+        }
+    }
+    format!("{before}## Who decided{decided}\n## {after}")
+}
+
 /// The page of a code in `docs/errors`.
 fn markdown(page: &Page) -> String {
     let entry = page.code.entry();
-    let mut text = format!("# {}\n\n{}\n\n| | |\n|---|---|\n", entry.name, entry.meaning);
+    let mut text = format!("# {}\n\n{}\n\n", entry.name, entry.meaning);
     for (name, value) in page.facts() {
-        writeln!(text, "| {name} | {value} |").unwrap();
+        writeln!(text, "- **{name}**: {value}").unwrap();
     }
     let (words, settings) = page.text.split_once("## Settings").unwrap_or((page.text, ""));
-    write!(text, "\n{words}").unwrap();
+    write!(text, "\n{}", with_layers(words)).unwrap();
     if !settings.is_empty() {
         text.push_str("## Settings\n\n");
         for setting in page.settings() {

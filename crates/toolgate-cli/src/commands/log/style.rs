@@ -5,6 +5,8 @@ use std::{borrow::Cow, io::IsTerminal as _};
 use jiff::{Timestamp, Zoned, tz::TimeZone};
 pub(in crate::commands) use toolgate::printable::line as clean;
 
+pub(in crate::commands) use crate::wrapped::wrapped;
+
 /// The colours, width and time zone of the output.
 #[derive(Clone, Debug)]
 pub(in crate::commands) struct Style {
@@ -145,31 +147,6 @@ pub(in crate::commands) fn fit(text: &str, width: usize) -> Cow<'_, str> {
     Cow::Owned(cut)
 }
 
-/// Lines of at most `width` characters, broken at spaces. Lines of the text itself stay lines, with their indentation if they fit; a
-/// longer word is not cut.
-pub(in crate::commands) fn wrapped(text: &str, width: usize) -> Vec<String> {
-    let mut lines = Vec::new();
-    for whole in text.lines() {
-        let whole = clean(whole);
-        if whole.chars().count() <= width {
-            lines.push(whole.trim_end().to_owned());
-            continue;
-        }
-        let mut line = String::new();
-        for word in whole.split_whitespace() {
-            if !line.is_empty() && line.chars().count() + 1 + word.chars().count() > width {
-                lines.push(std::mem::take(&mut line));
-            }
-            if !line.is_empty() {
-                line.push(' ');
-            }
-            line.push_str(word);
-        }
-        lines.push(line);
-    }
-    lines
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -183,13 +160,6 @@ mod tests {
         );
         let told = [0, 999, 1_204, 1_500_000, 2_000_000_000].map(size);
         assert_eq!(told, ["0 B", "999 B", "1.2 kB", "1.5 MB", "2.0 GB"]);
-    }
-
-    #[test]
-    fn lines_break_at_spaces() {
-        assert_eq!(wrapped("one two three\nfour", 8), ["one two", "three", "four"]);
-        assert_eq!(wrapped("longer-than-that ok", 8), ["longer-than-that", "ok"]);
-        assert_eq!(wrapped("a = b\n    ^", 8), ["a = b", "    ^"], "an excerpt keeps its mark");
     }
 
     #[test]

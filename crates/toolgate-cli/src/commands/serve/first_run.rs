@@ -217,7 +217,7 @@ fn listed(offers: &[Offer], style: &Style) -> String {
     }
     text + "
 Ways to go on:
-  toolgate import            puts toolgate in front of the servers of your clients
+  toolgate import            puts toolgate in front of your clients' servers
   toolgate serve mcp.json    serves the servers of a client's config
   toolgate init              writes a commented toolgate.toml with their servers
   toolgate demo              shows all layers at work

@@ -1,6 +1,8 @@
 //! `-h` fits a screen of 24 lines with 80 columns; `--help` has all commands, in groups.
 
-use super::{Machine, stdout};
+use serde_json::Value;
+
+use super::{Machine, stderr, stdout};
 
 /// The short help at 80 columns, which must fit a screen.
 fn short(machine: &Machine, words: &[&str]) -> String {
@@ -43,4 +45,29 @@ fn the_long_help_describes_every_command_in_its_group() {
     // A program without arguments gets the same help, as an error.
     let output = machine.run(&[]);
     assert_eq!(output.status.code(), Some(2));
+}
+
+#[test]
+fn every_error_code_is_explained_within_80_columns() {
+    let machine = Machine::new();
+    let explain = |words: &[&str]| {
+        let words = [&["explain"], words].concat();
+        machine.command(&words).env("COLUMNS", "80").output().unwrap()
+    };
+    let all: Vec<Value> = serde_json::from_str(&stdout(&explain(&["--json"]))).unwrap();
+    assert!(all.len() > 40, "{all:?}");
+    let list = stdout(&explain(&[]));
+    let mut pages = list.clone();
+    for page in &all {
+        let code = page["code"].as_str().unwrap();
+        assert!(list.contains(code), "{code}:\n{list}");
+        let page = stdout(&explain(&[&code.to_lowercase()]));
+        assert!(page.starts_with(code) && page.contains("\nWhat the operator can do\n"), "{page}");
+        pages += &page;
+    }
+    let long: Vec<&str> = pages.lines().filter(|line| line.chars().count() > 80).collect();
+    assert_eq!(long, Vec::<&str>::new());
+    let unknown = explain(&["TIER_DENID"]);
+    assert_eq!(unknown.status.code(), Some(2));
+    assert!(stderr(&unknown).contains("did you mean `TIER_DENIED`?"), "{}", stderr(&unknown));
 }

@@ -62,3 +62,12 @@ fn wrap_in_a_terminal_prints_an_entry_that_works_in_every_folder() {
     assert!(screen.contains(&format!("\"command\": \"{}\"", toolgate().display())), "{screen}");
     tmux.run(&["send-keys", "C-c"]);
 }
+
+#[test]
+fn an_error_breaks_at_spaces() {
+    let (tmux, folder) = shell();
+    run(&tmux, &folder, "approve abcd");
+    tmux.until("the error", |tmux| {
+        screen(tmux).contains("`toolgate approvals` lists the\n  calls that wait")
+    });
+}
