@@ -14,7 +14,7 @@ use toolgate::{
     },
     presets::Preset,
     settings::{ChainOrder, Settings, Switch},
-    stack,
+    stack::{self, Parts, StackError},
 };
 use toolgate_gateway::{
     Environment, ServerCommand,
@@ -146,10 +146,20 @@ impl ChainArgs {
         match &self.audit {
             Some(target) => settings.audit.file = Target::from(target.as_str()),
             None if config.says_audit(self.namespace())? => {}
-            None if lacks_audit(&settings.chain) => bail!(
-                "the chain does not name `audit`, and calls are recorded in a file by default: add `audit`, or set \
-                 `audit = {{ file = \"off\" }}`"
-            ),
+            None if lacks_audit(&settings.chain) => {
+                // Layers in the wrong order are told too, not only after this is corrected.
+                let parts = Parts::with(|parts| parts.only_explains = true);
+                let order = match stack::build_with(&settings, parts) {
+                    Err(error @ StackError::Chain(_)) => {
+                        format!("{}\n\n", config.located(self.namespace(), &error))
+                    }
+                    _ => String::new(),
+                };
+                bail!(
+                    "{order}the chain does not name `audit`, and calls are recorded in a file by default: add `audit`, or \
+                     set `audit = {{ file = \"off\" }}`"
+                )
+            }
             // This preset has its own default for the audit.
             None if settings.chain.preset() == Some(Preset::McpCore) => {}
             None => {

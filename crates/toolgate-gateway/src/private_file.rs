@@ -9,11 +9,17 @@ use std::{
 /// Numbers temporary files, because two writers may write the same file at once.
 static WRITTEN: AtomicU64 = AtomicU64::new(0);
 
+/// Creates a folder, and those around it, that only their owner can read. Existing ones keep their mode.
+pub(crate) fn create_folder(folder: &Path) -> std::io::Result<()> {
+    use std::os::unix::fs::DirBuilderExt as _;
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)
+}
+
 /// Writes a temporary file beside `path` and renames it, so that a reader finds either the old or the new content.
 pub(crate) fn write(path: &Path, text: &[u8]) -> std::io::Result<()> {
-    use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+    use std::os::unix::fs::OpenOptionsExt as _;
     if let Some(folder) = path.parent() {
-        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+        create_folder(folder)?;
     }
     let count = WRITTEN.fetch_add(1, Ordering::Relaxed);
     let new = path.with_extension(format!("{}-{count}.new", std::process::id()));

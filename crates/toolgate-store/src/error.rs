@@ -19,6 +19,14 @@ pub enum StoreError {
         /// The operating system's message.
         why: String,
     },
+    /// The folder of the file does not exist.
+    #[error(
+        "the folder `{folder}` does not exist: create it, or name another file with `store = \"sqlite:PATH\"`"
+    )]
+    NoFolder {
+        /// The folder.
+        folder: PathBuf,
+    },
     /// A SQLite database of another program.
     #[error(
         "`{path}` is a SQLite database, but not one of toolgate's; name another file with `store = \"sqlite:PATH\"`"

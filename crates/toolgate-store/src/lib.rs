@@ -24,6 +24,11 @@ pub async fn open(url: &str) -> Result<Arc<dyn Store>, StoreError> {
     Ok(Arc::new(SqliteStore::open(sqlite_path(url)?).await?))
 }
 
+/// Whether a store can be opened under this URL, without opening it.
+pub fn check(url: &str) -> Result<(), StoreError> {
+    sqlite::check_folder(sqlite_path(url)?)
+}
+
 /// The file that `sqlite:PATH` names.
 pub fn sqlite_path(url: &str) -> Result<&std::path::Path, StoreError> {
     // A URL may contain a password, so the error repeats only its scheme.

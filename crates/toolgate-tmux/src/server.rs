@@ -149,6 +149,7 @@ impl Tmux {
         let settings = self.settle(settings).map_err(|error| StackError::Layer {
             layer: toolgate::middleware::filter::NAME,
             why: error.to_string(),
+            key: Vec::new(),
         })?;
         self.governed_with(&settings, Parts::default(), "default")
     }

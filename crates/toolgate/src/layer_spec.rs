@@ -146,26 +146,42 @@ pub struct SettingsFolder(pub PathBuf);
 
 /// Why a layer refuses its settings.
 #[derive(Debug)]
-pub struct BadSettings(String);
+pub struct BadSettings {
+    why: String,
+    key: Vec<String>,
+}
 
 impl BadSettings {
     /// Refuses for this reason.
     #[must_use]
     pub fn new(why: impl Into<String>) -> Self {
-        Self(why.into())
+        Self { why: why.into(), key: Vec::new() }
+    }
+
+    /// Names the key that is wrong, with the tables around it: an error of a config file then shows its line.
+    #[must_use]
+    pub fn at(mut self, key: &[&str]) -> Self {
+        self.key = key.iter().map(ToString::to_string).collect();
+        self
+    }
+
+    /// The key that is wrong, with the tables around it; empty if the layer does not say which.
+    #[must_use]
+    pub fn key(&self) -> &[String] {
+        &self.key
     }
 }
 
 impl fmt::Display for BadSettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        f.write_str(&self.why)
     }
 }
 
 /// Not an [`Error`](std::error::Error) itself, so that `?` turns every error into one.
 impl<E: std::error::Error> From<E> for BadSettings {
     fn from(error: E) -> Self {
-        Self(error.to_string())
+        Self::new(error.to_string())
     }
 }
 

@@ -6,6 +6,7 @@ pub mod attribution;
 mod authorize;
 pub mod background;
 mod boxed;
+pub mod byte_size;
 mod call;
 mod chain;
 mod changed_defaults;

@@ -5,6 +5,7 @@ use std::{borrow::Cow, sync::Arc, time::Duration};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 
 use crate::{
+    byte_size::SIZE_PATTERN,
     layer_spec::LayerSpec,
     layers::default_order,
     middleware::audit::Target,
@@ -46,7 +47,11 @@ inline_schema!(
 inline_schema!(
     Switch<usize>,
     "Bytes",
-    json_schema!({"anyOf": [{"type": "integer", "minimum": 1000}, {"const": "off"}]})
+    json_schema!({"anyOf": [
+        {"type": "integer", "minimum": 1000},
+        {"type": "string", "pattern": SIZE_PATTERN, "examples": ["1MB"]},
+        {"const": "off"},
+    ]})
 );
 inline_schema!(
     Switch<Duration>,

@@ -27,11 +27,26 @@ pub struct Selector {
 
 /// Why a text is not a selector.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub struct BadSelector(String);
+pub struct BadSelector {
+    text: String,
+    /// A character of other patterns, if the text has one.
+    sign: Option<char>,
+}
+
+/// Characters of regular expressions and of other globs. The names of tools have none of them, so a selector with one
+/// would match nothing.
+const OTHER_PATTERNS: [char; 7] = ['[', ']', '{', '}', '^', '$', '|'];
 
 impl fmt::Display for BadSelector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let text = &self.0;
+        let text = &self.text;
+        if let Some(sign) = self.sign {
+            return write!(
+                f,
+                "`{text}` does not select tools: `{sign}` stands for itself, and no name has it; write `*` for any text \
+                 and `?` for one character, or several selectors"
+            );
+        }
         if text.parse::<Tier>().is_ok() {
             return write!(
                 f,
@@ -91,11 +106,14 @@ impl FromStr for Selector {
     type Err = BadSelector;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
+        if let Some(sign) = text.chars().find(|c| OTHER_PATTERNS.contains(c)) {
+            return Err(BadSelector { text: text.to_owned(), sign: Some(sign) });
+        }
         match text.split_once('/') {
             Some((server, tool)) if !server.is_empty() && !tool.is_empty() => {
                 Ok(Self { server: server.to_owned(), tool: tool.to_owned() })
             }
-            _ => Err(BadSelector(text.to_owned())),
+            _ => Err(BadSelector { text: text.to_owned(), sign: None }),
         }
     }
 }

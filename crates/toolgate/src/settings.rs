@@ -17,7 +17,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 pub use crate::preset::Preset;
 use crate::{
-    duration,
+    byte_size, duration,
     middleware::{
         audit::{AuditConfig, RedactConfig, Target},
         filter::NewTools,
@@ -164,7 +164,8 @@ pub struct LimitsConfig {
     /// The time after which a call is cancelled.
     pub timeout: Switch<Duration>,
     /// The most bytes of one message, in both directions.
-    #[serde(deserialize_with = "more_than_none")]
+    #[serde(deserialize_with = "some_bytes")]
+    #[cfg_attr(feature = "schema", schemars(schema_with = "byte_size::schema"))]
     pub message_bytes: usize,
     /// The limit of requests in flight.
     #[serde(deserialize_with = "more_than_none")]
@@ -189,9 +190,17 @@ impl Default for LimitsConfig {
     }
 }
 
+fn some_bytes<'de, D: Deserializer<'de>>(deserializer: D) -> Result<usize, D::Error> {
+    not_zero(byte_size::deserialize(deserializer)?)
+}
+
 fn more_than_none<'de, D: Deserializer<'de>>(deserializer: D) -> Result<usize, D::Error> {
-    match usize::deserialize(deserializer)? {
-        0 => Err(serde::de::Error::custom("`0` would let nothing pass: write at least 1")),
+    not_zero(usize::deserialize(deserializer)?)
+}
+
+fn not_zero<E: serde::de::Error>(number: usize) -> Result<usize, E> {
+    match number {
+        0 => Err(E::custom("`0` would let nothing pass: write at least 1")),
         number => Ok(number),
     }
 }
@@ -221,18 +230,16 @@ impl std::str::FromStr for Switch<usize> {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        match text.replace('_', "").as_str() {
-            "off" => Ok(Self::Off),
-            digits => match digits.parse() {
-                Ok(bytes) if bytes >= response_limit::SMALLEST => Ok(Self::On(bytes)),
-                Ok(_) => Err(format!(
-                    "`{text}` is too small: at least {} bytes",
-                    response_limit::SMALLEST
-                )),
-                Err(_) => Err(format!(
-                    "`{text}` is not a number of bytes: write digits, as `1_000_000`, or `off`"
-                )),
-            },
+        if text == "off" {
+            return Ok(Self::Off);
+        }
+        let bytes = byte_size::parse(text).map_err(|error| format!("{error}, or `off`"))?;
+        match usize::try_from(bytes) {
+            Ok(bytes) if bytes >= response_limit::SMALLEST => Ok(Self::On(bytes)),
+            Ok(_) => {
+                Err(format!("`{text}` is too small: at least {} bytes", response_limit::SMALLEST))
+            }
+            Err(_) => Err(format!("`{text}` is more than this machine can address")),
         }
     }
 }
@@ -277,7 +284,10 @@ impl<'de> Deserialize<'de> for Switch<Duration> {
 impl<'de> Deserialize<'de> for Switch<usize> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         #[derive(Deserialize)]
-        #[serde(untagged, expecting = "expected a number of bytes or `off`")]
+        #[serde(
+            untagged,
+            expecting = "expected a number of bytes, as 1_000_000 or \"1MB\", or \"off\""
+        )]
         enum Either {
             Number(usize),
             Text(String),

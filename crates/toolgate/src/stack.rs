@@ -105,12 +105,16 @@ pub enum StackError {
         layer: &'static str,
         /// What is wrong.
         why: String,
+        /// The key that is wrong, with the tables around it; empty if the layer does not say which.
+        key: Vec<String>,
     },
     /// The chain lists a layer that does not exist.
-    #[error("the chain names an unknown layer `{name}`: the layers are {known}")]
+    #[error("the chain names an unknown layer `{name}`{guess}: the layers are {known}")]
     Unknown {
         /// The name.
         name: String,
+        /// The name that was probably meant.
+        guess: String,
         /// The names of the layers that exist.
         known: String,
     },
@@ -372,7 +376,7 @@ impl Layers {
 
     fn unknown(&self, name: &str) -> StackError {
         let known = quoted(self.built.iter().map(|(name, _)| *name));
-        StackError::Unknown { name: name.to_owned(), known }
+        StackError::Unknown { name: name.to_owned(), guess: places::guess(name), known }
     }
 }
 
@@ -444,7 +448,7 @@ fn read_own_tables(
 }
 
 fn refused(layer: &'static str, error: &BadSettings) -> StackError {
-    StackError::Layer { layer, why: error.to_string() }
+    StackError::Layer { layer, why: error.to_string(), key: error.key().to_vec() }
 }
 
 fn quoted<'a>(names: impl Iterator<Item = &'a str>) -> String {

@@ -197,9 +197,25 @@ async function follow(peer, { uri, text, ...call }) {
   }
 }
 
+/** Notes the ids of requests that the SDK cancels. It uses the id of a request as its progress token. */
+function noteCancelled(transport, cancelled) {
+  const send = transport.send.bind(transport);
+  transport.send = (message, options) => {
+    if (message.method === 'notifications/cancelled') cancelled.add(message.params.requestId);
+    return send(message, options);
+  };
+}
+
+/** Whether the SDK rejects progress of a call that it has just cancelled: the notification was on its way already. */
+function isLateProgress(error, cancelled) {
+  const [, text] = error.message.match(/^Received a progress notification for an unknown token: (.*)$/s) ?? [];
+  return text !== undefined && cancelled.has(JSON.parse(text).params?.progressToken);
+}
+
 async function run(peer, steps, report) {
   Object.assign(report, await peer.connect());
   const { client } = peer;
+  noteCancelled(client.transport, peer.cancelled);
   report.serverInfo = client.getServerVersion();
   report.capabilities = client.getServerCapabilities();
   report.instructions = client.getInstructions();
@@ -233,8 +249,10 @@ export async function main(bind) {
     };
     peer = bind(steps, answer);
     peer.updates = updates();
+    peer.cancelled = new Set();
     // What the SDK finds wrong with a message that is no answer.
     peer.client.onerror = (error) => {
+      if (isLateProgress(error, peer.cancelled)) return;
       report.faults = [...(report.faults ?? []), error.message];
     };
     peer.client.fallbackNotificationHandler = async ({ method, params }) => {

@@ -4,6 +4,7 @@ mod findings;
 
 use std::{ffi::OsString, io::Write as _, process::ExitCode};
 
+use anyhow::bail;
 use clap::Args;
 use findings::Findings;
 use serde_json::json;
@@ -47,6 +48,12 @@ impl Check {
     pub(crate) fn run(mut self) -> anyhow::Result<ExitCode> {
         if self.command.is_empty() {
             super::serve::find_config(&mut self.chain_args);
+            if self.chain_args.config.is_none() {
+                bail!(
+                    "there is no config to check in this folder: name one with `--config FILE`, write one with `toolgate init`, \
+                     or check a server with `toolgate check -- CMD ARGS…`"
+                );
+            }
         }
         let config = self.chain_args.read()?;
         let mut chain_args = self.chain_args.clone();
@@ -63,7 +70,11 @@ impl Check {
         let unusable = config.servers().iter().filter_map(|(name, server)| {
             Some(format!("the server `{name}` cannot be started: {}", server.why_unusable()?))
         });
-        let general: Vec<String> = unused.chain(unusable).chain(config.exposure(None)).collect();
+        let store = self.chain_args.store(&config).filter(|_| !self.offline);
+        let store = store.and_then(|url| toolgate_store::check(&url).err());
+        let store = store.map(|error| format!("the store cannot be used: {error}"));
+        let general: Vec<String> =
+            unused.chain(unusable).chain(store).chain(config.exposure(None)).collect();
         let found: Vec<Findings> = inspection
             .namespaces
             .iter()
@@ -102,7 +113,9 @@ impl Check {
             }
             Ok(())
         };
-        line("ok", "the config is read")?;
+        if let Some(config) = &self.chain_args.config {
+            line("ok", &format!("the config `{}` is read", config.display()))?;
+        }
         for finding in general {
             line("look", finding)?;
         }

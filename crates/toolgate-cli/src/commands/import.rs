@@ -13,15 +13,13 @@ use std::{
 
 use anyhow::{Context as _, bail};
 use clap::Args;
-use toolgate_gateway::{
-    client_files::{
-        self, ClientFile, ClientFileError, FilePlan, FileScope, KnownClient, Machine, ServerEntry,
-        Wrapping,
-    },
-    document::Notation,
+use toolgate_gateway::client_files::{
+    self, ClientFile, ClientFileError, FilePlan, FileScope, KnownClient, Machine, ServerEntry,
+    Wrapping,
 };
 
 use self::{backup::Backups, replace::ReplaceError};
+use super::programs;
 use crate::chain_args::state_folder;
 
 /// Put toolgate in front of the servers of your MCP clients
@@ -57,7 +55,7 @@ pub(crate) struct Import {
     config: Option<PathBuf>,
 
     /// Write one entry `toolgate` in place of the servers, which toolgate then serves itself. Shows the permission rules of
-    /// the client that would no longer match. JSON only
+    /// the client that would no longer match
     #[arg(long, conflicts_with = "undo")]
     one: bool,
 
@@ -149,7 +147,7 @@ impl Import {
     }
 
     fn wrapping(&self) -> anyhow::Result<Wrapping> {
-        let program = std::env::current_exe().context("cannot find the path of toolgate itself")?;
+        let program = programs::own_to_keep()?;
         let program =
             program.to_str().context("the path of toolgate is not UTF-8: install it elsewhere")?;
         let mut options = Vec::new();
@@ -246,9 +244,6 @@ impl Import {
         let file = ClientFile::read(path)?;
         let file = ClientFile { client, ..file };
         let wants = |entry: &ServerEntry| self.wants(entry);
-        if self.one && file.document.notation != Notation::Json {
-            bail!("`--one` changes JSON only: leave it out for this file");
-        }
         if self.one
             && let Some(one) = client_files::plan_one(&file, wrapping, servers, &wants)?
         {

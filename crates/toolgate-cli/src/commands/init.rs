@@ -3,9 +3,9 @@
 mod servers;
 
 use std::{
-    fs::OpenOptions,
+    fs::{DirBuilder, OpenOptions},
     io::{ErrorKind, Write as _},
-    os::unix::fs::OpenOptionsExt as _,
+    os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _},
     path::{Path, PathBuf},
     process::ExitCode,
 };
@@ -19,7 +19,8 @@ use super::log::style::clean;
 /// Write a commented toolgate.toml with your clients' servers
 ///
 /// Reads the configs of the MCP clients on this machine and of this folder, or those of --from, and changes none of them.
-/// Writes the file with a line that lets editors check and complete it, and the JSON Schema for that beside it. Entries
+/// Secrets that these files have literally are written to the folder `toolgate.secrets` beside the config, which names them
+/// as `file:…`. Writes the file with a line that lets editors check and complete it, and the JSON Schema for that beside it. Entries
 /// that cannot be used yet, for example because a variable is not set, are comments with the reason.
 ///
 /// It never replaces a file.
@@ -36,6 +37,27 @@ pub(crate) struct Init {
 
 /// The name of the schema beside the config.
 const SCHEMA_FILE: &str = "toolgate.schema.json";
+
+/// The folder of secrets beside the config.
+const SECRETS_FOLDER: &str = "toolgate.secrets";
+
+/// Writes the secrets that clients' files have literally, each into a file that only the user can read.
+fn keep_secrets(found: &[Found], folder: &Path) -> anyhow::Result<()> {
+    let secrets: Vec<_> = found.iter().flat_map(|one| &one.secrets).collect();
+    if secrets.is_empty() {
+        return Ok(());
+    }
+    let made = DirBuilder::new().recursive(true).mode(0o700).create(folder);
+    made.with_context(|| format!("cannot create the folder `{}`", folder.display()))?;
+    let ignores = (folder.join(".gitignore"), "*\n".to_owned());
+    for (path, content) in std::iter::once(&ignores).chain(secrets) {
+        let mut options = OpenOptions::new();
+        let file = options.write(true).create(true).truncate(true).mode(0o600).open(path);
+        let written = file.and_then(|mut file| file.write_all(content.as_bytes()));
+        written.with_context(|| format!("cannot write `{}`", path.display()))?;
+    }
+    Ok(())
+}
 
 const HEAD: &str = "\
 #:schema ./toolgate.schema.json
@@ -93,10 +115,11 @@ impl Init {
             bail!(again());
         }
         let schema = self.schema_path()?;
+        let secrets = self.secrets_folder()?;
         let found = if self.from.is_empty() {
-            servers::installed()
+            servers::installed(&secrets)?
         } else {
-            servers::of_files(&self.from)?
+            servers::of_files(&self.from, &secrets)?
         };
         let mut text = HEAD.to_owned();
         if found.is_empty() {
@@ -104,7 +127,7 @@ impl Init {
         }
         text.extend(found.iter().map(|one| one.text.as_str()));
         text.push_str(RULES);
-        // The environment of a server often contains a key.
+        keep_secrets(&found, &secrets)?;
         let mut options = OpenOptions::new();
         let file = options.write(true).create_new(true).mode(0o600).open(&self.file);
         let mut file = match file {
@@ -118,6 +141,16 @@ impl Init {
             .with_context(|| format!("cannot write `{}`", schema.display()))?;
         self.tell(&found, &schema)?;
         Ok(ExitCode::SUCCESS)
+    }
+
+    /// The folder for the secrets of servers, beside the config. Its path is absolute, because toolgate may run elsewhere.
+    fn secrets_folder(&self) -> anyhow::Result<PathBuf> {
+        let parent = self.file.parent().filter(|parent| !parent.as_os_str().is_empty());
+        let parent = parent.unwrap_or(Path::new("."));
+        let parent = parent
+            .canonicalize()
+            .with_context(|| format!("cannot find the folder `{}`", parent.display()))?;
+        Ok(parent.join(SECRETS_FOLDER))
     }
 
     /// The file of the schema, beside the config. Only a schema of toolgate is replaced.
@@ -151,6 +184,14 @@ impl Init {
             let reason = one.reason.as_ref();
             let reason = reason.map(|reason| format!(" is a comment: {}", clean(reason)));
             writeln!(out, "  {name} of {from}{}", reason.unwrap_or_default())?;
+        }
+        let secrets: usize = found.iter().map(|one| one.secrets.len()).sum();
+        if secrets > 0 {
+            writeln!(
+                out,
+                "\n`{SECRETS_FOLDER}/` has {secrets} secrets of these servers, which `{file}` names as `file:…`. Only you can read it, \n\
+                 and git ignores it: keep it out of every other version control."
+            )?;
         }
         let config = if self.file == Path::new("toolgate.toml") {
             String::new()

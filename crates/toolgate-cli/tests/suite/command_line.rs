@@ -71,10 +71,14 @@ fn a_chain_in_the_wrong_order_is_refused_with_the_reason() {
     let config = "[namespaces.default]\nsafety = \"readonly\"\nchain = [\"safety\", \"errors-to-results\"]\n";
     let output = chain(config, &[]);
     assert_eq!(output.status.code(), Some(2));
-    assert_eq!(
-        stderr(&output),
-        "toolgate: error: the chain is refused: `errors-to-results` must stand outside `safety`: it turns \
-         failures of the layers inside of it into error results; move `errors-to-results` before `safety` in the chain\n"
+    let told = stderr(&output);
+    assert!(told.contains("line 3, column 1"), "{told}");
+    assert!(
+        told.ends_with(
+            "the chain is refused: `errors-to-results` must stand outside `safety`: it turns failures of the layers inside of it \
+             into error results; move `errors-to-results` before `safety` in the chain\n"
+        ),
+        "{told}"
     );
     let output = chain(
         "[namespaces.default]\nsafety = \"readonly\"\nchain = [\"errors-to-results\"]\n",

@@ -147,6 +147,61 @@ fn errors_of_the_config_say_what_to_write() {
             "[confirm]\nwhen = [\"destructive\"]\n".to_owned(),
             "`destructive` is a tier, not a tool: write { tier = \"destructive\" }",
         ),
+        ("retry = 3\n".to_owned(), "expected a table\n  help: write its keys"),
+        ("[limits]\nrate = [5]\n".to_owned(), "expected a table"),
+        (
+            "[namespaces.default.tools.\"a/x\"]\ntier = 5\n".to_owned(),
+            "expected a string\n  help: write it in quotes",
+        ),
+        (format!("{server}retry = 3\n"), "help: `retry` belongs to the top of the file"),
+        (
+            format!("{server}[namespaces.default.tools.\"a/[xy]\"]\ntier = \"readonly\"\n"),
+            "`[` stands for itself, and no name has it; write `*`",
+        ),
+        (
+            "[namespaces.default]\npolicy = \"teem\"\n[policies.team]\nallow = [\"*/*\"]\n".to_owned(),
+            "line 2, column 1",
+        ),
+        (
+            "[namespaces.default]\npolicy = \"teem\"\n[policies.team]\nallow = [\"*/*\"]\n".to_owned(),
+            "`teem`, which does not exist: did you mean `team`?",
+        ),
+        (
+            "[namespaces.default.principals]\n\"local:*\" = \"x\"\n".to_owned(),
+            "the principal `local:*` is bound to the policy `x`, which does not exist: write it as [policies.x]",
+        ),
+        (
+            "[policies.p]\ncedar = \"none.cedar\"\n[namespaces.default]\npolicy = \"p\"\n".to_owned(),
+            "none.cedar`: No such file or directory (os error 2); correct the path in `cedar`",
+        ),
+        (
+            "[policies.p]\ncedar = \"none.cedar\"\n[namespaces.default]\npolicy = \"p\"\n".to_owned(),
+            "line 1, column 11",
+        ),
+        (
+            "audit = { file = \"off\" }\n[namespaces.default]\nchain = [\"errors-to-results\", \"saftey\"]\n".to_owned(),
+            "line 3, column 31",
+        ),
+        (
+            "audit = { file = \"off\" }\n[namespaces.default]\nchain = [\"errors-to-results\", \"saftey\"]\n".to_owned(),
+            "unknown layer `saftey` (did you mean `safety`?)",
+        ),
+        (
+            "[audit]\nfile = \"a.jsonl\"\nkey_file = \"none\"\n".to_owned(),
+            "cannot read the key file `",
+        ),
+        ("store = \"x.db\"\n".to_owned(), "line 1, column 1"),
+        ("[telemetry]\notlp = \"localhost:4318\"\n".to_owned(), "write `http://` or `https://` before it"),
+        ("[trail]\nurl = \"localhost:1\"\n".to_owned(), "line 2, column 1"),
+        (
+            "[serve.tokens]\nme = \"0123456789abcdef\"\n[namespaces.default.grants]\n\"key:mee\" = [\"*\"]\n".to_owned(),
+            "[serve.tokens] has no `mee`; did you mean `key:me`?",
+        ),
+        ("[servers.a]\ncommand = \"sh -c true\"\n".to_owned(), "put them into `args`"),
+        ("[servers.a]\ncommand = \"\"\n".to_owned(), "has an empty command"),
+        ("[servers.a]\nurl = \"http://x\"\nheaders = { \"A b\" = \"c\" }\n".to_owned(), "a header whose name is invalid"),
+        ("[serve]\nhosts = [\"https://x.example\"]\n".to_owned(), "write the name of the host alone"),
+        ("[serve]\norigins = [\"x.example\"]\n".to_owned(), "write it with its scheme"),
     ] {
         let told = refused(&config, &[]);
         assert!(told.contains(expected), "{config}\n{told}");
@@ -189,6 +244,92 @@ fn all_errors_are_told_at_once_with_their_lines() {
         assert!(told.contains(part), "{part}\n{told}");
     }
     assert!(!told.contains("s3cret"), "{told}");
+}
+
+#[test]
+fn errors_of_every_kind_are_told_at_once() {
+    let told = refused(
+        "[limits]\ntimeot = \"5s\"\nkeep = 5\nrate = \"s3cret\"\n[servers.a]\ncomand = \"s3cret\"\n[servers.b]\ncommand = \"x\"\n\
+         url = \"http://y\"\n[namespaces.default]\npolicy = \"nope\"\n[tmux]\nsockt_name = \"x\"\n",
+        &[],
+    );
+    for part in [
+        "line 2, column 1",
+        "did you mean `timeout`?",
+        "line 3, column 8",
+        "line 4, column 8",
+        "expected a list",
+        "line 6, column 1",
+        "did you mean `command`?",
+        "line 7, column 10",
+        "server `b` has a command and an url",
+        "line 11, column 1",
+        "the policy `nope`, which does not exist",
+        "line 13, column 1",
+        "did you mean `socket_name`?",
+    ] {
+        assert!(told.contains(part), "{part}\n{told}");
+    }
+    assert!(!told.contains("s3cret"), "{told}");
+    assert!(!told.contains("server `a` has neither"), "it follows from the misspelt key: {told}");
+}
+
+#[test]
+fn sizes_and_ports_are_read_as_people_write_them() {
+    let folder = Folder::new(
+        "audit = { file = \"off\" }\n[limits]\nresponse_bytes = \"2MB\"\nmessage_bytes = \"64MiB\"\n\
+         [telemetry]\nprometheus = 0\n[serve]\nlisten = 8642\n",
+    );
+    let output =
+        Command::new(toolgate()).args(["chain", "--config", &folder.path()]).output().unwrap();
+    let told = String::from_utf8_lossy(&output.stdout);
+    assert!(told.contains("at most 2000000 bytes"), "{told}{:?}", output.stderr);
+}
+
+#[test]
+fn a_store_in_a_folder_that_does_not_exist_is_refused_and_no_folder_is_created() {
+    let folder = Folder::new("store = \"sqlite:no/such/x.db\"\naudit = { file = \"off\" }\n");
+    for (command, status) in [("wrap", 2), ("check", 1)] {
+        let mut toolgate = Command::new(toolgate());
+        toolgate.args([command, "--config", &folder.path(), "--"]).arg(fixture());
+        let output = toolgate.stdin(std::process::Stdio::null()).output().unwrap();
+        let told = [output.stdout, output.stderr].concat();
+        let told = String::from_utf8_lossy(&told);
+        assert_eq!(output.status.code(), Some(status), "{command}: {told}");
+        assert!(told.contains("no/such` does not exist: create it"), "{command}: {told}");
+    }
+    assert!(!folder.0.path().join("no").exists());
+}
+
+#[test]
+fn a_chain_in_the_wrong_order_is_told_with_all_that_is_wrong() {
+    let folder = Folder::new(
+        "[namespaces.default]\nsafety = \"readonly\"\nchain = [\"safety\", \"errors-to-results\", \"filter\", \"policy\"]\n",
+    );
+    let mut command = Command::new(toolgate());
+    let output = command.args(["check", "--offline", "--config", &folder.path()]).output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    let told = String::from_utf8_lossy(&output.stderr);
+    for part in ["line 3, column 1", "move `errors-to-results` before `safety`", "add `audit`"] {
+        assert!(told.contains(part), "{part}\n{told}");
+    }
+}
+
+#[test]
+fn check_without_a_config_says_that_there_is_none() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = Command::new(toolgate())
+        .args(["check", "--offline"])
+        .current_dir(folder.path())
+        .output()
+        .unwrap();
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert_eq!((output.status.code(), output.stdout.len()), (Some(2), 0), "{told}");
+    for part in
+        ["there is no config to check", "`--config FILE`", "`toolgate init`", "check -- CMD"]
+    {
+        assert!(told.contains(part), "{part}\n{told}");
+    }
 }
 
 #[test]

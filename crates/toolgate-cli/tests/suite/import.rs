@@ -48,6 +48,10 @@ impl Home {
     }
 
     fn run(&self, arguments: &[&str]) -> Run {
+        self.run_with(arguments, |_| {})
+    }
+
+    fn run_with(&self, arguments: &[&str], change: impl FnOnce(&mut Command)) -> Run {
         let mut command = Command::new(toolgate());
         command.args(arguments).current_dir(self.path("project")).stdin(Stdio::null());
         for variable in [
@@ -60,6 +64,7 @@ impl Home {
             command.env_remove(variable);
         }
         command.env("HOME", self.0.path()).env("XDG_STATE_HOME", self.path("state"));
+        change(&mut command);
         let output = command.output().unwrap();
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         Run { code: output.status.code(), out: text(&output.stdout), errors: text(&output.stderr) }
@@ -353,6 +358,57 @@ fn files_servers_and_clients_can_be_chosen() {
 }
 
 #[test]
+fn one_entry_serves_what_it_replaces_in_toml_and_yaml() {
+    let home = Home::new();
+    let command = fixture().display().to_string();
+    let codex = format!(
+        "model = \"m\" # why\n\n[mcp_servers.fix]\ncommand = {command:?}\n\n[mcp_servers.fix.env]\nGREETING = \"kept\"\n\n[tui]\nx = 1\n"
+    );
+    let goose = format!(
+        "extensions:\n  fix:\n    type: stdio\n    cmd: {command:?} # c\n    args:\n      - --full\nx: 1\n"
+    );
+    home.write(".codex/config.toml", &codex);
+    home.write(".config/goose/config.yaml", &goose);
+    let run = home.run(&["import", "--one", "--yes"]);
+    assert_eq!(run.code, Some(0), "{}{}", run.out, run.errors);
+    let written = home.read(".codex/config.toml");
+    assert!(written.starts_with("model = \"m\" # why\n\n[mcp_servers.toolgate]\n"), "{written}");
+    assert!(written.ends_with("\n[tui]\nx = 1\n"), "{written}");
+    // Strings and lists of TOML are those of JSON here.
+    let value =
+        |key: &str| json_of(written.lines().find_map(|line| line.strip_prefix(key)).unwrap());
+    let entry = json!({"command": value("command = "), "args": value("args = ")});
+    let mut session = home.start(&entry);
+    session.initialize();
+    let answer = session.call("echo", json!({"text": "of codex"}));
+    assert_eq!(text(&answer), "of codex");
+    drop(session);
+    let written = home.read(".config/goose/config.yaml");
+    assert!(
+        written.contains("extensions:\n  toolgate:\n") && written.ends_with("x: 1\n"),
+        "{written}"
+    );
+    assert_eq!(home.run(&["import", "--undo"]).code, Some(0));
+    assert_eq!(home.read(".codex/config.toml"), codex);
+    assert_eq!(home.read(".config/goose/config.yaml"), goose);
+}
+
+#[test]
+fn an_entry_names_the_link_on_the_path_that_leads_to_this_program() {
+    let home = Home::new();
+    home.write(".cursor/mcp.json", r#"{"mcpServers": {"a": {"command": "x"}}}"#);
+    let link = home.path("bin/toolgate");
+    std::fs::create_dir(home.path("bin")).unwrap();
+    std::os::unix::fs::symlink(toolgate(), &link).unwrap();
+    let run = home.run_with(&["import", "--yes"], |command| {
+        command.env("PATH", home.path("bin"));
+    });
+    assert_eq!(run.code, Some(0), "{}{}", run.out, run.errors);
+    let entry = json_of(&home.read(".cursor/mcp.json"))["mcpServers"]["a"].clone();
+    assert_eq!(entry["command"], json!(link));
+}
+
+#[test]
 fn one_entry_serves_what_it_replaces() {
     let home = Home::new();
     let command = fixture().display().to_string();
@@ -400,6 +456,11 @@ fn a_url_entry_becomes_a_command_that_reaches_the_same_server() {
         home.write(".cursor/mcp.json", &json!({"mcpServers": {"web": entry}}).to_string());
         let run = home.run(&["import", "--yes"]);
         assert!(run.code == Some(0) && !run.out.contains("s3cret"), "{}{}", run.out, run.errors);
+        assert!(
+            run.out.contains("`toolgate wrap --url` takes the place of its URL"),
+            "{}",
+            run.out
+        );
         let entry = json_of(&home.read(".cursor/mcp.json"))["mcpServers"]["web"].clone();
         assert_eq!(entry["env"], json!({"MCP_HEADER_X_KEY": "s3cret"}));
         assert!(!entry["args"].to_string().contains("s3cret"), "{entry}");

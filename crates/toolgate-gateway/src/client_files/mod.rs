@@ -1,6 +1,7 @@
 //! The config files of MCP clients: where they are, which servers they name, and how their entries become settings of
 //! toolgate. A file is read with the place of every value, so that an error names its line.
 
+mod blocks;
 mod dotenv;
 mod edit;
 mod entry;

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{
-    ClientFile, ServerEntry, UnsafeEdit,
+    ClientFile, ServerEntry, UnsafeEdit, blocks,
     edit::{Edit, LeftAlone, Wrapping, apply_edits},
     plan::{ChangedEntry, FilePlan, same, same_outside},
 };
@@ -24,16 +24,13 @@ pub struct OnePlan {
 }
 
 /// Plans one entry in place of the entries that `wants` chooses. `servers` is the path of the file from which toolgate will
-/// serve them. Only JSON, and only the first table of servers with such entries. `None` if there are none.
+/// serve them. Only the first table of servers with such entries counts. `None` if there are none.
 pub fn plan_one(
     file: &ClientFile,
     wrapping: &Wrapping,
     servers: &str,
     wants: &dyn Fn(&ServerEntry) -> bool,
 ) -> Result<Option<OnePlan>, UnsafeEdit> {
-    if file.document.notation != Notation::Json {
-        return Err(UnsafeEdit);
-    }
     let text = &file.document.text;
     let (mut chosen, mut left): (Vec<&ServerEntry>, Vec<_>) = (Vec::new(), Vec::new());
     for entry in file.servers.iter().filter(|entry| wants(entry)) {
@@ -62,25 +59,43 @@ pub fn plan_one(
     if file.servers.iter().any(is_taken) {
         return Err(UnsafeEdit);
     }
-    let whole = |entry: &ServerEntry| entry.name_span.start..entry.node.span.end;
-    let member = format!("\"{ONE_ENTRY}\": {}", one_entry(file, first, wrapping, servers));
-    let mut edits = vec![Edit { at: whole(first), text: member.clone() }];
+    let is_json = file.document.notation == Notation::Json;
+    let whole = |entry: &ServerEntry| blocks::whole(file, entry).ok_or(UnsafeEdit);
+    let member = if is_json {
+        format!("\"{ONE_ENTRY}\": {}", one_entry(file, first, wrapping, servers))
+    } else {
+        let words = ["stdio", &format!("--config={servers}")];
+        let entry = blocks::entry(file, first, ONE_ENTRY, &wrapping.program, &words);
+        entry.ok_or(UnsafeEdit)?
+    };
+    let mut edits = vec![Edit { at: whole(first)?, text: member.clone() }];
     for entry in rest {
-        let before = file.servers.iter().filter(|other| other.section == entry.section);
-        let before =
-            before.map(|other| other.node.span.end).filter(|end| *end < entry.name_span.start);
-        let start = before.max().ok_or(UnsafeEdit)?;
-        edits.push(Edit { at: start..entry.node.span.end, text: String::new() });
+        let mut at = whole(entry)?;
+        if is_json {
+            let before = file.servers.iter().filter(|other| other.section == entry.section);
+            let before =
+                before.map(|other| other.node.span.end).filter(|end| *end < entry.name_span.start);
+            // With the comma before it.
+            at.start = before.max().ok_or(UnsafeEdit)?;
+        }
+        edits.push(Edit { at, text: String::new() });
     }
     let after = apply_edits(text, &edits);
     check(file, &after, &chosen)?;
-    let written: Vec<&str> = chosen.iter().filter_map(|entry| text.get(whole(entry))).collect();
-    let undo = vec![(0..member.len(), written.join(",\n"))];
+    let mut written = Vec::new();
+    for entry in &chosen {
+        written.push(text.get(whole(entry)?).ok_or(UnsafeEdit)?);
+    }
+    let separator = if is_json { ",\n" } else { "" };
+    let undo = vec![(0..member.len(), written.join(separator))];
     let changed = ChangedEntry::new(ONE_ENTRY.to_owned(), first.section.clone(), member, undo);
-    let open = |key: &String| format!("{{\n{}: ", Value::from(key.as_str()));
-    let open = first.section.iter().map(open).collect::<Vec<_>>().concat();
-    let servers =
-        format!("{open}{{\n{}\n}}{}\n", written.join(",\n"), "\n}".repeat(first.section.len()));
+    let servers = if is_json {
+        let open = |key: &String| format!("{{\n{}: ", Value::from(key.as_str()));
+        let open = first.section.iter().map(open).collect::<Vec<_>>().concat();
+        format!("{open}{{\n{}\n}}{}\n", written.join(",\n"), "\n}".repeat(first.section.len()))
+    } else {
+        blocks::file_of(file, &chosen).ok_or(UnsafeEdit)?
+    };
     Ok(Some(OnePlan {
         plan: FilePlan { after, edits, changed: vec![changed], left },
         names: chosen.iter().map(|entry| entry.name.clone()).collect(),

@@ -5,7 +5,7 @@ use std::{ops::Range, path::Path};
 use serde::{Deserialize, Serialize};
 
 use super::{
-    ClientFile, ClientFileError, ServerEntry,
+    ClientFile, ClientFileError, ServerEntry, blocks,
     edit::{Edit, LeftAlone, Wrapping, apply_edits, unwrap_edits},
 };
 use crate::document::{Node, NodeValue};
@@ -226,9 +226,10 @@ pub fn take_back(
             entries.find(|entry| entry.name == change.name && entry.section == change.section);
         let unchanged = |entry: &ServerEntry| {
             // `--one` replaces whole members.
-            let regions = [region(entry), entry.name_span.start..entry.node.span.end];
+            let regions = [Some(region(entry)), blocks::whole(&file, entry)];
             regions
                 .into_iter()
+                .flatten()
                 .find(|region| text.get(region.clone()) == Some(change.after.as_str()))
         };
         let outcome = match entry.map(|entry| (entry, unchanged(entry))) {

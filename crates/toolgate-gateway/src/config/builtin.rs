@@ -4,12 +4,13 @@ use std::fmt;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, de::DeserializeOwned};
+use toolgate::settings::from_toml;
 
 /// The check and the schema of the table `[tmux]`. The program passes them to [`Config::read`](super::Config::read),
 /// which then reports a wrong key with its line, as for all other tables.
 #[derive(Clone, Copy)]
 pub struct BuiltinTable {
-    check: fn(&str) -> Result<(), toml::de::Error>,
+    check: fn(&str) -> Vec<String>,
     schema: fn(&mut SchemaGenerator) -> Schema,
 }
 
@@ -25,13 +26,13 @@ impl BuiltinTable {
     #[must_use]
     pub fn of<T: DeserializeOwned + JsonSchema>() -> Self {
         Self {
-            check: |text| toml::from_str::<TmuxTableOfFile<T>>(text).map(drop),
+            check: |text| from_toml::read_all::<TmuxTableOfFile<T>>(text).errors,
             schema: SchemaGenerator::subschema_for::<Option<T>>,
         }
     }
 
-    /// Refuses a file in which the table is not valid.
-    pub(super) fn check(self, text: &str) -> Result<(), toml::de::Error> {
+    /// The errors of the table in this file.
+    pub(super) fn errors(self, text: &str) -> Vec<String> {
         (self.check)(text)
     }
 
@@ -44,7 +45,7 @@ impl BuiltinTable {
 /// Accepts any table: for a config that was not read from a file.
 impl Default for BuiltinTable {
     fn default() -> Self {
-        Self { check: |_| Ok(()), schema: |_| true.into() }
+        Self { check: |_| Vec::new(), schema: |_| true.into() }
     }
 }
 

@@ -35,6 +35,7 @@ use toolgate::{
     middleware::{audit::AuditConfig, scopes::Granted},
     presets::Preset,
     settings::{ChainOrder, Settings, from_toml},
+    stack::StackError,
 };
 pub use trail::TrailConfig;
 pub use watch::{ConfigWatch, Trigger};
@@ -124,15 +125,18 @@ impl Config {
                 ..Self::default()
             }
         } else {
-            let (file, variables) = text::collect_variables(|| {
-                let read = builtin.check(&text).and_then(|()| toml::from_str(&text));
-                read.map_err(|error| refused(from_toml::explained(&text, error)))
-            });
-            let file = file?;
-            let faults = faults::faults(&file);
-            if !faults.is_empty() {
-                return Err(refused(faults::shown(&faults, &text)));
+            let (read, variables) = text::collect_variables(|| from_toml::read_all::<File>(&text));
+            let mut errors = read.errors;
+            let faults = read.value.as_ref().map(faults::faults);
+            if read.value.is_some() {
+                errors.extend(builtin.errors(&text));
             }
+            let faults = faults::not_caused_by(faults.unwrap_or_default(), &read.left_out);
+            errors.extend(faults::shown(&faults, &text));
+            let Some(file) = read.value.filter(|_| errors.is_empty()) else {
+                let errors: Vec<&str> = errors.iter().map(|error| error.trim_end()).collect();
+                return Err(refused(errors.join("\n\n")));
+            };
             Self { file, variables, audit_keys: audit_keys(&text), ..Self::default() }
         };
         (config.path, config.builtin) = (path.to_owned(), builtin);
@@ -318,6 +322,13 @@ impl Config {
             (Some(path), Some(folder)) => format!("sqlite:{}", folder.join(path).display()),
             _ => url.to_owned(),
         })
+    }
+
+    /// The error of a chain with its place in the file. The file may not have the key: the command line and variables set
+    /// some of them.
+    #[must_use]
+    pub fn located(&self, namespace: &str, error: &StackError) -> String {
+        faults::located(&self.path, namespace, error).unwrap_or_else(|| error.to_string())
     }
 
     /// The `[trail]` that applies to a namespace, if the file has one.

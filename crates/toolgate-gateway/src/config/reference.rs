@@ -26,7 +26,8 @@ A key that is not in these tables is an error: toolgate reports its line and the
 | text | a TOML string: `"main"` |
 | text, `${VAR}` | a string that can take its value from elsewhere. `"${VAR}"` is the environment variable `VAR`; if `VAR` is not set, toolgate does not start. `"${VAR:-default}"` is `default` if `VAR` is not set or empty. Both can stand inside a longer text: `"Bearer ${TOKEN}"`. `"file:PATH"` is the content of a file without its last line break; a relative path starts at the folder in which toolgate runs. `$${` is the text `${` itself |
 | time | a number and a unit, `ms`, `s`, `m` or `h`: `"250ms"`, `"60s"`, `"5m"`, `"1h"` |
-| number | `10`, `1_000_000` or `0.25`; sizes are in bytes |
+| number | `10`, `1_000_000` or `0.25` |
+| size | a number of bytes, `1_000_000`, or a text with a unit: `"500kB"`, `"1MB"`, `"64MiB"`. `k`, `M`, `G` and `T` are powers of 1000, `Ki`, `Mi`, `Gi` and `Ti` of 1024 |
 | selector | tools by server and name, with `*` for any text and `?` for one character: `"files/read_*"`, `"*/delete_*"` |
 | list | `["a", "b"]` |
 | table | `[limits]` and its keys below, or inline: `{ tools = "main/*", limit = "10/s" }` |
@@ -358,7 +359,11 @@ fn kind(root: &Value, schema: &Value, default: Option<&str>) -> String {
     if !values.is_empty() {
         return either(values.into_iter().map(|(value, _)| value).collect());
     }
-    let choices = choices(schema, "anyOf");
+    let mut choices = choices(schema, "anyOf");
+    if choices.iter().any(|choice| is_size(choice)) {
+        // A size is also a number.
+        choices.retain(|choice| choice.get("type").is_none_or(|kind| kind != "integer"));
+    }
     if !choices.is_empty() {
         return match &*choices {
             [one, list] if list.get("items").is_some_and(|items| items == *one) => {
@@ -389,11 +394,17 @@ fn kind(root: &Value, schema: &Value, default: Option<&str>) -> String {
     }
 }
 
+fn is_size(schema: &Value) -> bool {
+    schema.get("pattern").and_then(Value::as_str) == Some(toolgate::byte_size::SIZE_PATTERN)
+}
+
 fn kind_of_text(schema: &Value, default: Option<&str>) -> &'static str {
     let pattern = schema.get("pattern").and_then(Value::as_str).unwrap_or_default();
     let examples = schema.get("examples").and_then(Value::as_array).into_iter().flatten();
     let is_time = |text: &str| toolgate::duration::parse(text.trim_matches(['`', '"'])).is_ok();
-    if pattern.contains("(ms|s|m|h)|off") {
+    if is_size(schema) {
+        "size"
+    } else if pattern.contains("(ms|s|m|h)|off") {
         "time or `\"off\"`"
     } else if default.is_some_and(is_time) {
         "time"

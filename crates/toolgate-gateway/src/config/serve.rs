@@ -165,6 +165,24 @@ impl ServeConfig {
                 "the token `{name}` in `[serve.tokens]` can be guessed: use 16 characters at least"
             ));
         }
+        for (index, (name, token)) in self.tokens.iter().enumerate() {
+            let mut before = self.tokens.iter().take(index);
+            if let Some((other, _)) = before.find(|(_, other)| other.secret() == token.secret()) {
+                return Some(format!(
+                    "`serve.tokens.{other}` and `serve.tokens.{name}` are the same secret: give each its own"
+                ));
+            }
+        }
+        if let Some(host) = self.hosts.iter().find(|host| host.contains('/')) {
+            return Some(format!(
+                "`serve.hosts` names `{host}`: write the name of the host alone, as `gateway.example.com`"
+            ));
+        }
+        if let Some(origin) = self.origins.iter().find(|origin| !origin.contains("://")) {
+            return Some(format!(
+                "`serve.origins` names `{origin}`: write it with its scheme, as `https://app.example.com`"
+            ));
+        }
         let repeated = self.listen.iter().enumerate().find(|(index, address)| {
             address.port() != 0 && self.listen.iter().take(*index).any(|other| other == *address)
         });
@@ -229,10 +247,12 @@ fn addresses<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<SocketAdd
     #[derive(Deserialize)]
     #[serde(untagged, expecting = "expected an address, as `127.0.0.1:8642`, or a list of them")]
     enum Either {
+        Port(u16),
         One(String),
         Several(Vec<String>),
     }
     let texts = match Either::deserialize(deserializer)? {
+        Either::Port(port) => vec![port.to_string()],
         Either::One(text) => vec![text],
         Either::Several(texts) => texts,
     };

@@ -1,7 +1,13 @@
 //! `[servers.NAME]`: the servers that the gateway may start or connect to. No API can add a server.
 
-use std::{collections::BTreeMap, ffi::OsString, path::PathBuf, time::Duration};
+use std::{
+    collections::BTreeMap,
+    ffi::OsString,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
+use hyper::header::HeaderName;
 use serde::{Deserialize, Serialize};
 use toolgate::settings::Switch;
 
@@ -90,6 +96,15 @@ impl Default for ServerConfig {
     }
 }
 
+/// Whether a command is no file itself, and its first word is a program.
+fn has_arguments(command: &str) -> bool {
+    let Some((program, _)) = command.split_once(' ') else { return false };
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let is_program = program.contains('/') && Path::new(program).is_file()
+        || std::env::split_paths(&path).any(|folder| folder.join(program).is_file());
+    is_program && !Path::new(command).exists()
+}
+
 /// `builtin = "tmux"`
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, schemars::JsonSchema)]
 #[serde(rename_all = "lowercase")]
@@ -165,6 +180,18 @@ impl ServerConfig {
         }
         if self.processes == 0 {
             return Some("may have no process: write `processes = 1` at least");
+        }
+        if let Some(command) = &self.command {
+            if command.as_str().is_empty() {
+                return Some("has an empty command: write the program to start");
+            }
+            if has_arguments(command.as_str()) {
+                return Some("has arguments in its `command`: put them into `args`, one item each");
+            }
+        }
+        let is_header = |name: &String| HeaderName::from_bytes(name.as_bytes()).is_ok();
+        if !self.headers.keys().all(is_header) {
+            return Some("has a header whose name is invalid: write letters, digits and `-`");
         }
         match (&self.command, &self.url) {
             (None, None) if self.builtin.is_some() => None,

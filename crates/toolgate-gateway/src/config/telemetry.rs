@@ -22,7 +22,7 @@ pub struct TelemetryConfig {
     pub otlp: Option<Text>,
     /// HTTP headers of the requests to the collector.
     pub headers: BTreeMap<String, Text>,
-    /// The address of `GET /metrics` for Prometheus: an address with port, or a port alone (`"9464"`), which listens
+    /// The address of `GET /metrics` for Prometheus: an address with port, or a port alone (`9464`), which listens
     /// on this machine only.
     pub prometheus: Option<Listen>,
     /// The name of this service; default: `OTEL_SERVICE_NAME`, else `toolgate`.
@@ -82,7 +82,20 @@ impl std::str::FromStr for Listen {
 
 impl<'de> Deserialize<'de> for Listen {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+        #[derive(Deserialize)]
+        #[serde(
+            untagged,
+            expecting = "expected an address with its port, as \"127.0.0.1:9464\", or a port"
+        )]
+        enum Either {
+            Port(u16),
+            Text(String),
+        }
+        let text = match Either::deserialize(deserializer)? {
+            Either::Port(port) => port.to_string(),
+            Either::Text(text) => text,
+        };
+        text.parse().map_err(serde::de::Error::custom)
     }
 }
 
@@ -96,7 +109,10 @@ impl schemars::JsonSchema for Listen {
     }
 
     fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
-        schemars::json_schema!({"type": "string", "examples": ["127.0.0.1:9464", "9464"]})
+        schemars::json_schema!({"anyOf": [
+            {"type": "string", "examples": ["127.0.0.1:9464"]},
+            {"type": "integer", "minimum": 0, "maximum": 65535, "examples": [9464]},
+        ]})
     }
 }
 
@@ -131,6 +147,8 @@ mod tests {
         assert!(read("interval = \"0s\"").is_err());
         assert!(read("endpoint = \"x\"").unwrap_err().contains("unknown field `endpoint`"));
         assert_eq!(read("").unwrap(), TelemetryConfig::default());
+        let port = read("prometheus = 9464").unwrap().prometheus;
+        assert_eq!(port.unwrap().0.to_string(), "127.0.0.1:9464");
     }
 
     #[test]

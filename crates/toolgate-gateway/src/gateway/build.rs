@@ -6,7 +6,7 @@ use toolgate::{
     LayerSpec,
     middleware::preconditions::Approvals,
     settings::Settings,
-    stack::{self, Parts, PlacedLayer, Stack},
+    stack::{self, Parts, PlacedLayer, Stack, StackError},
 };
 
 use super::{
@@ -154,7 +154,9 @@ impl OpenedRecords {
         parts.approvals = approvals(options);
         parts.layers.clone_from(&options.layers);
         parts.placed.clone_from(&options.placed);
-        let stack = self.stack(at, &namespace_settings.settings, parts)?;
+        let stack = self.stack(at, &namespace_settings.settings, parts);
+        let stack =
+            stack.map_err(|error| GatewayError::Settings(options.config.located(name, &error)))?;
         let servers: Vec<Arc<Server>> = if options.exclusive.is_some() {
             servers.values().cloned().collect()
         } else {
@@ -225,7 +227,7 @@ impl OpenedRecords {
         set: usize,
         settings: &Settings,
         parts: Parts,
-    ) -> Result<Stack, GatewayError> {
+    ) -> Result<Stack, StackError> {
         let same = |opened: &&OpenedStack| {
             (&opened.settings.audit, &opened.settings.redact) == (&settings.audit, &settings.redact)
         };

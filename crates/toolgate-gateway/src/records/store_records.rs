@@ -16,7 +16,10 @@ use toolgate::{
 use toolgate_store::{FirstList, LogWriter, Retention, Store};
 
 use super::{RecordsError, audit_store::AuditStore, trail::TrailExporter};
-use crate::config::TrailConfig;
+use crate::{
+    config::{TrailConfig, toolgate_variables},
+    private_file,
+};
 
 /// How long the store and the trail may each take to write what is left when the program ends.
 const STORE_TIMEOUT: Duration = Duration::from_secs(5);
@@ -45,6 +48,7 @@ impl StoreRecords {
         let redactor = || Redactor::new(&settings.redact).map_err(|error| failed(&error));
         match store {
             Some(url) => {
+                create_state_folder(url).map_err(|error| failed(&error))?;
                 let store = toolgate_store::open(url).await.map_err(|error| failed(&error))?;
                 let config = settings.log.clone().unwrap_or_default();
                 let (sink, queue) = LogSink::channel(&config, redactor()?);
@@ -98,6 +102,16 @@ impl StoreRecords {
 
 fn failed(error: &dyn std::fmt::Display) -> RecordsError {
     RecordsError(format!("the store cannot be used: {error}"))
+}
+
+/// Creates the folder of the store if it is toolgate's own. `toolgate log` looks there by itself.
+fn create_state_folder(url: &str) -> std::io::Result<()> {
+    let Some(own) = toolgate_variables::state_folder() else { return Ok(()) };
+    let path = toolgate_store::sqlite_path(url).ok();
+    match path.and_then(std::path::Path::parent).filter(|folder| *folder == own) {
+        Some(folder) => private_file::create_folder(folder),
+        None => Ok(()),
+    }
 }
 
 /// Refuses settings that need a store.

@@ -52,6 +52,7 @@ impl SqliteStore {
     /// Opens the file, creates it if it does not exist, and migrates its schema.
     pub async fn open(path: impl AsRef<Path>) -> Result<Self, StoreError> {
         let path = path.as_ref();
+        check_folder(path)?;
         make_private(path).map_err(|error| StoreError::Unopened {
             path: path.to_owned(),
             why: error.to_string(),
@@ -107,20 +108,22 @@ impl SqliteStore {
     }
 }
 
-/// Creates the file and its folders, accessible only to their owner. Existing ones keep their mode.
+/// Refuses a file whose folder does not exist: the path is probably misspelt.
+pub(crate) fn check_folder(path: &Path) -> Result<(), StoreError> {
+    match path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+        Some(folder) if !folder.is_dir() => Err(StoreError::NoFolder { folder: folder.to_owned() }),
+        _ => Ok(()),
+    }
+}
+
+/// Creates the file, accessible only to its owner. An existing one keeps its mode.
 fn make_private(path: &Path) -> io::Result<()> {
-    use std::fs::{DirBuilder, OpenOptions};
-    let (mut folders, mut file) = (DirBuilder::new(), OpenOptions::new());
-    folders.recursive(true);
+    let mut file = std::fs::OpenOptions::new();
     file.write(true).create_new(true);
     #[cfg(unix)]
     {
-        use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
-        folders.mode(0o700);
+        use std::os::unix::fs::OpenOptionsExt as _;
         file.mode(0o600);
-    }
-    if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
-        folders.create(folder)?;
     }
     match file.open(path) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),

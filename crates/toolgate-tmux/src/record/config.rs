@@ -14,7 +14,8 @@ pub struct RecordConfig {
     /// Whether a call is refused if its pane cannot be recorded.
     pub required: bool,
     /// The size in bytes at which the next file begins.
-    #[schemars(range(min = 10_000))]
+    #[serde(deserialize_with = "toolgate::byte_size::deserialize")]
+    #[schemars(schema_with = "toolgate::byte_size::schema")]
     pub max_bytes: u64,
 }
 

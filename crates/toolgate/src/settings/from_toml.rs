@@ -1,6 +1,7 @@
 //! Reads settings from TOML, with errors that show the line, guess what a misspelt word means, and quote no value.
 #![expect(unreachable_pub, reason = "the macro declares a method of the private `Text` as public")]
 
+mod all_errors;
 mod masked;
 mod nearest;
 
@@ -8,7 +9,8 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-pub use masked::without_values;
+pub use all_errors::{TomlText, read_all};
+use masked::without_values;
 
 use super::{Annotations, ChainOrder, LimitsConfig, Preset, Settings};
 use crate::{
@@ -68,13 +70,15 @@ impl Settings {
     /// # Ok::<(), toolgate::settings::BadToml>(())
     /// ```
     pub fn from_toml(text: &str) -> Result<Self, BadToml> {
-        let read: Text = toml::from_str(text).map_err(|error| {
-            let mut why = explained(text, error);
+        let read = read_all::<Text>(text);
+        if !read.errors.is_empty() {
+            let mut why = read.errors.join("\n");
             if why.contains("unknown field `namespaces`") {
                 why.push_str("help: a library has one namespace: write the keys of `[namespaces.NAME]` at the top\n");
             }
-            BadToml(why)
-        })?;
+            return Err(BadToml(why));
+        }
+        let read = read.value.unwrap_or_default();
         let mut tools = Vec::new();
         for (selector, tool) in &read.tools {
             let selector: Selector = selector
@@ -125,12 +129,13 @@ fn audit(text: &str, read: Option<AuditConfig>, preset: Option<Preset>) -> Audit
     }
 }
 
-/// An error of a TOML text: its line with all values blanked, the reason without values, and what a misspelt word probably
-/// means.
-#[must_use]
-pub fn explained(text: &str, mut error: toml::de::Error) -> String {
+/// An error of a TOML text: its line with all values blanked, the reason without values, and the next step. `top` are
+/// the keys at the top of the text.
+fn explained(text: &str, mut error: toml::de::Error, top: &[String]) -> String {
+    let first = error.span().and_then(|at| all_errors::first_line(text, at.start));
     error.set_input(Some(&masked::masked(text)));
-    nearest::with_guess(&without_values(&error.to_string()))
+    let shown = without_values(&error.to_string()).replacen("TOML parse error at ", "", 1);
+    nearest::with_help(&shown, top, first)
 }
 
 #[cfg(test)]

@@ -78,6 +78,8 @@ fn limits_have_defaults_and_can_be_off() {
     assert_eq!((off.response_bytes.get(), off.timeout.get()), (None, None));
     let text: LimitsConfig = read("response_bytes = \"1_000_000\"");
     assert_eq!(text.response_bytes, Switch::On(1_000_000));
+    let units: LimitsConfig = read("response_bytes = \"1MB\"\nmessage_bytes = \"64MiB\"");
+    assert_eq!((units.response_bytes, units.message_bytes), (text.response_bytes, 64 << 20));
 }
 
 const UNKNOWN_LIMIT: &str = "unknown field `respones_bytes`, expected one of `response_bytes`, `keep`, \
@@ -87,11 +89,20 @@ const UNKNOWN_LIMIT: &str = "unknown field `respones_bytes`, expected one of `re
 fn wrong_limits_are_refused() {
     for (text, sentence) in [
         ("response_bytes = 999", "`999` is too small: at least 1000 bytes"),
-        ("response_bytes = -1", "expected a number of bytes or `off`"),
-        ("response_bytes = true", "expected a number of bytes or `off`"),
+        ("response_bytes = -1", "expected a number of bytes, as 1_000_000 or \"1MB\", or \"off\""),
         (
-            "response_bytes = \"1MB\"",
-            "`1MB` is not a number of bytes: write digits, as `1_000_000`, or `off`",
+            "response_bytes = true",
+            "expected a number of bytes, as 1_000_000 or \"1MB\", or \"off\"",
+        ),
+        (
+            "response_bytes = \"1 million\"",
+            "`1 million` is not a number of bytes: write digits, as `1_000_000`, or a unit behind them, as `500kB`, \
+             `1MB` or `64MiB`, or `off`",
+        ),
+        (
+            "message_bytes = \"1M\"",
+            "`1M` is not a number of bytes: write digits, as `1_000_000`, or a unit behind them, as `500kB`, `1MB` or \
+             `64MiB`",
         ),
         (
             "timeout = \"60\"",

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::Settings;
 use crate::{
-    ToolId,
+    ToolId, byte_size,
     middleware::{
         filter::{FilterConfig, Status},
         overrides::{self, Original, OverrideConfig},
@@ -34,6 +34,7 @@ pub struct ToolSettings {
     pub scopes: Option<Vec<Scope>>,
     /// The most bytes of one result of this tool; default: `limits.response_bytes`.
     #[serde(deserialize_with = "response_bytes")]
+    #[cfg_attr(feature = "schema", schemars(schema_with = "byte_size::schema"))]
     pub response_bytes: Option<usize>,
     /// Which end of a shortened text is kept.
     pub keep: Option<Keep>,
@@ -57,7 +58,7 @@ pub struct ToolSettings {
 }
 
 fn response_bytes<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<usize>, D::Error> {
-    match usize::deserialize(deserializer)? {
+    match byte_size::deserialize(deserializer)? {
         bytes if bytes < SMALLEST => Err(serde::de::Error::custom(format!(
             "`{bytes}` is too small: at least {SMALLEST} bytes"
         ))),

@@ -89,7 +89,7 @@ impl Placed {
         at.ok_or_else(|| StackError::NoPlace {
             layer: placed.name(),
             beside: beside.to_owned(),
-            guess: meant_by(beside).map_or_else(String::new, |m| format!(" (did you mean `{m}`?)")),
+            guess: guess(beside),
             known: quoted(self.0.iter().map(|(name, _)| *name)),
         })
     }
@@ -97,6 +97,11 @@ impl Placed {
     pub(super) fn into_layers(self) -> impl Iterator<Item = Arc<dyn DynMiddleware>> {
         self.0.into_iter().filter_map(|(_, layer)| layer)
     }
+}
+
+/// What a misspelt name of a layer probably means, in parentheses.
+pub(super) fn guess(name: &str) -> String {
+    meant_by(name).map_or_else(String::new, |meant| format!(" (did you mean `{meant}`?)"))
 }
 
 /// The refusal of a chain, with the places for the layers of the program where a mistake is about one.

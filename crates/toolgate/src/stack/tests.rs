@@ -154,7 +154,7 @@ fn an_unknown_layer_is_refused_with_the_names_there_are() {
     assert_eq!(
         refused(&unknown),
         format!(
-            "the chain names an unknown layer `telemetri`: the layers are {}",
+            "the chain names an unknown layer `telemetri` (did you mean `telemetry`?): the layers are {}",
             names.join(", ")
         )
     );

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use serde_json::{Value, json};
 use toolgate::printable;
 use toolgate_gateway::{
-    client_files::{self, ClientFile, FileScope, Machine},
+    client_files::{self, ClientFile, FileScope, Machine, ServerEntry, ServerForm},
     document::{Document, Notation},
 };
 
@@ -114,7 +114,14 @@ fn planned(
         writeln!(out, "  {}: toolgate serves it", printable::message(name))?;
     }
     for entry in plan.changed.iter().filter(|_| planned.one.is_none()) {
-        writeln!(out, "  {}: toolgate goes in front", printable::message(&entry.name))?;
+        let is_it =
+            |other: &&ServerEntry| other.name == entry.name && other.section == entry.section;
+        let form = file.servers.iter().find(is_it).map(|entry| &entry.form);
+        let what = match form {
+            Some(ServerForm::Url) => "the command `toolgate wrap --url` takes the place of its URL",
+            _ => "toolgate goes in front",
+        };
+        writeln!(out, "  {}: {what}", printable::message(&entry.name))?;
     }
     for (name, why) in &plan.left {
         let text = format!("  {}: left as it is: {}", printable::message(name), why.why());

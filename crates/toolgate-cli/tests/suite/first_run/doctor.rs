@@ -46,10 +46,7 @@ fn each_problem_is_told_with_a_next_step() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap();
     let servers = "[servers.gone]\ncommand = \"no-such-program\"\n\n[servers.words]\ncommand = \"no-such-program -y foo\"\n";
-    let config = format!(
-        "store = \"postgres://x\"\n{servers}\n{}[serve]\nlisten = \"{address}\"\n",
-        stdio("well", &[], "")
-    );
+    let config = format!("{servers}\n{}[serve]\nlisten = \"{address}\"\n", stdio("well", &[], ""));
     machine.write("project/toolgate.toml", &config);
     let (status, found) = findings(&machine, &["--offline"]);
     assert_eq!(status, Some(1), "{found:#?}");
@@ -57,12 +54,15 @@ fn each_problem_is_told_with_a_next_step() {
         ("`gone` starts `no-such-program`", "install it"),
         ("`words` starts `no-such-program -y foo`", "into `args`"),
         (&format!("{address} is in use by another program"), "--listen"),
-        ("Postgres", "correct `store`"),
     ] {
         let one = finding(&found, part);
         assert_eq!(one["level"], "error", "{one}");
         assert!(one["fix"].as_str().unwrap().contains(fix), "{one}");
     }
+    machine.write("project/toolgate.toml", "store = \"postgres://x\"\n");
+    let (status, found) = findings(&machine, &[]);
+    assert_eq!(status, Some(1));
+    assert!(finding(&found, "Postgres is coming")["what"].as_str().unwrap().contains("line 1"));
     machine.write("project/toolgate.toml", "[servers.a]\ncommad = \"x\"\n");
     let (status, found) = findings(&machine, &[]);
     assert_eq!(status, Some(1));

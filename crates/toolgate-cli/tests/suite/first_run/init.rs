@@ -53,6 +53,70 @@ fn the_servers_of_clients_become_a_config_that_passes_check() {
     assert_eq!(std::fs::read_to_string(machine.path("project/toolgate.toml")).unwrap(), text);
 }
 
+/// Everything below a folder, with the paths of files.
+fn files_below(folder: &std::path::Path) -> Vec<(std::path::PathBuf, String)> {
+    let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    entries
+        .flat_map(|path| {
+            if path.is_dir() {
+                files_below(&path)
+            } else {
+                vec![(path.clone(), std::fs::read_to_string(&path).unwrap())]
+            }
+        })
+        .collect()
+}
+
+#[test]
+fn literal_secrets_of_clients_stay_out_of_the_config() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let machine = Machine::new();
+    let fixture = fixture();
+    let github = format!("ghp_{}", "a1B2".repeat(9));
+    let file = json!({"mcpServers": {
+        "fix": {"command": fixture, "args": ["--api-key", "s3cret-1", "--token=s3cret-2", "--plain", "x", github],
+            "env": {"GREETING": "hello", "API_KEY": "s3cret-3 $literal"}},
+        "web": {"url": "http://127.0.0.1:9/mcp?token=s3cret-4", "headers": {"Authorization": "Bearer s3cret-5", "X-A": "b"}},
+        "bad": {"command": fixture, "args": ["--password", "s3cret-6"], "env": {"A": "${NOT_SET_HERE}"}},
+    }});
+    machine.write("project/vscode.json", &file.to_string());
+    let output = machine.run(&["init", "--from", "vscode.json"]);
+    let told = stdout(&output);
+    assert_eq!(output.status.code(), Some(0), "{told}{}", stderr(&output));
+    assert!(told.contains("`toolgate.secrets/` has 6 secrets"), "{told}");
+    let text = std::fs::read_to_string(machine.path("project/toolgate.toml")).unwrap();
+    assert!(
+        !text.contains("s3cret") && !text.contains(&github) && !told.contains("s3cret"),
+        "{text}{told}"
+    );
+    for part in [
+        "\"GREETING\" = \"hello\"",
+        "\"X-A\" = \"b\"",
+        "\"--plain\", \"x\"",
+        "toolgate.secrets/fix.API_KEY",
+    ] {
+        assert!(text.contains(part), "{part}\n{text}");
+    }
+    let folder = machine.path("project/toolgate.secrets");
+    let kept = files_below(&folder);
+    assert_eq!(kept.len(), 7, "{kept:?}");
+    assert!(kept.iter().any(|(path, text)| path.ends_with(".gitignore") && text == "*\n"));
+    let mode = |path: &std::path::Path| path.metadata().unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode(&folder), 0o700);
+    assert!(kept.iter().all(|(path, _)| mode(path) == 0o600));
+    // The server gets its secrets, as from the client.
+    let checked = machine.run(&["check", "--offline"]);
+    assert!(checked.status.code() != Some(2), "{}\n{text}", stderr(&checked));
+    // Without the rules, `wrap` passes calls of tools that the fixture does not list.
+    machine.write("project/servers.toml", text.split("# What clients connect to").next().unwrap());
+    let config = machine.path("project/servers.toml").display().to_string();
+    let options = ["--config", &config, "--server", "fix", "--audit", "off"];
+    let mut session = crate::harness::Session::wrap_bare(&options, |_| {});
+    session.initialize();
+    let answer = session.call("env", json!({"name": "API_KEY"}));
+    assert_eq!(crate::harness::text(&answer), "s3cret-3 $literal");
+}
+
 #[test]
 fn without_clients_it_is_an_example_that_passes_check() {
     let machine = Machine::new();

@@ -404,8 +404,8 @@ fn variables_of_opentelemetry_alone_switch_nothing_on() {
 fn what_cannot_work_refuses_to_start_and_repeats_no_secret() {
     for (config, sentence) in [
         ("[telemetry]\n", "`[telemetry]` has nowhere to go"),
-        ("[telemetry]\notlp = \"s3cret\"\n", "`telemetry.otlp` is no address"),
-        ("[telemetry]\notlp = \"grpc://s3cret\"\n", "must begin with http:// or https://"),
+        ("[telemetry]\notlp = \"s3cret\"\n", "`telemetry.otlp` is no URL: write `http://`"),
+        ("[telemetry]\notlp = \"grpc://s3cret\"\n", "`telemetry.otlp` is no URL: write `http://`"),
         ("[telemetry]\notlp = \"http://x\"\nsample = 2.0\n", "`2` is no share"),
         ("[telemetry]\nprometheus = \"nowhere\"\n", "`nowhere` is no address"),
         (

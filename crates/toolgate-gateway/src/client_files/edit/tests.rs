@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use proptest::prelude::*;
 
 use super::{
-    super::{UndoOutcome, plan, plan_one, preview, rules_for, take_back},
+    super::{UndoOutcome, UnsafeEdit, plan, plan_one, preview, rules_for, take_back},
     *,
 };
 
@@ -315,6 +315,76 @@ fn one_entry_takes_the_place_of_several() {
     let restored = file("/p/.cursor/mcp.json", &restored);
     let names: Vec<_> = restored.servers.iter().map(|entry| entry.name.as_str()).collect();
     assert_eq!(names, ["off", "a", "b", "in"]);
+}
+
+#[test]
+fn one_entry_takes_the_place_of_several_in_toml_and_yaml() {
+    for (path, text, after) in [
+        (
+            "/h/.codex/config.toml",
+            "model = \"m\" # why\n\n# the first\n[mcp_servers.a] # c\ncommand = 'x'\n\n[mcp_servers.a.env]\nK = \"s\"\n\n[mcp_servers.off]\ncommand = \"y\"\nenabled = false\n\n[mcp_servers.b]\nurl = \"http://localhost:1\"\n\n[tui]\ntheme = [\n  1,\n]\n",
+            "model = \"m\" # why\n\n# the first\n[mcp_servers.toolgate]\ncommand = \"/opt/toolgate\"\nargs = [\"stdio\", \"--config=/s\"]\n\n[mcp_servers.off]\ncommand = \"y\"\nenabled = false\n\n\n[tui]\ntheme = [\n  1,\n]\n",
+        ),
+        (
+            "/h/.continue/config.yaml",
+            "name: n\nmcpServers:\n  - name: a # c\n    command: npx\n    args:\n      - -y\n      - \"x\"\n  # of b\n  - name: b\n    command: 'y'\nother:\n  - 1\n",
+            "name: n\nmcpServers:\n  - name: toolgate\n    command: \"/opt/toolgate\"\n    args: [\"stdio\", \"--config=/s\"]\n  # of b\nother:\n  - 1\n",
+        ),
+        (
+            "/h/goose/config.yaml",
+            "extensions:\n  dev:\n    type: builtin\n  a:\n    type: stdio\n    cmd: uvx\n    args: [x]\n    envs: {}\n  b:\n    cmd: y\nGOOSE: 1\n",
+            "extensions:\n  dev:\n    type: builtin\n  toolgate:\n    name: toolgate\n    enabled: true\n    type: stdio\n    cmd: \"/opt/toolgate\"\n    args: [\"stdio\", \"--config=/s\"]\nGOOSE: 1\n",
+        ),
+    ] {
+        for (text, after) in [
+            (text.to_owned(), after.to_owned()),
+            (text.replace('\n', "\r\n"), after.replace('\n', "\r\n")),
+        ] {
+            let before = file(path, &text);
+            let one = plan_one(&before, &wrapping(), "/s", &|_| true).unwrap().unwrap();
+            assert_eq!(one.plan.after, after);
+            assert_eq!(one.names, ["a", "b"]);
+            let served = file(path, &one.servers);
+            assert!(
+                served.servers.iter().all(|entry| entry.problems.is_empty()),
+                "{}",
+                one.servers
+            );
+            let names: Vec<_> = served.servers.iter().map(|entry| entry.name.as_str()).collect();
+            assert_eq!(names, ["a", "b"]);
+        }
+    }
+    // An entry that shares its line with others is left for a person.
+    let inline =
+        file("config.toml", "mcp_servers = { a = { command = \"x\" }, b = { command = \"y\" } }\n");
+    assert_eq!(plan_one(&inline, &wrapping(), "/s", &|_| true).unwrap_err(), UnsafeEdit);
+}
+
+#[test]
+fn every_file_of_the_corpus_gets_its_servers_back_from_one_entry() {
+    let mut changed = 0;
+    for (path, text) in corpus() {
+        let before = ClientFile::parse(&path, text.clone()).unwrap();
+        let Ok(Some(one)) = plan_one(&before, &wrapping(), "/s", &|_| true) else { continue };
+        if one.plan.changed.is_empty() {
+            continue;
+        }
+        changed += 1;
+        let (restored, outcomes) = take_back(&path, &one.plan.after, &one.plan.changed).unwrap();
+        assert!(outcomes.iter().all(|(_, outcome)| *outcome == UndoOutcome::Restored), "{text}");
+        let after = ClientFile::parse(&path, restored.clone()).unwrap();
+        let servers = |file: &ClientFile| {
+            let mut names: Vec<_> =
+                file.servers.iter().map(|entry| (entry.name.clone(), entry.form.clone())).collect();
+            names.sort_by(|one, other| one.0.cmp(&other.0));
+            names
+        };
+        assert_eq!(servers(&after), servers(&before), "{restored}");
+        let untouched =
+            before.servers.first().is_some_and(|entry| one.names == [entry.name.clone()]);
+        assert!(!untouched || restored == text, "one entry comes back byte by byte\n{restored}");
+    }
+    assert!(changed > 15, "{changed}");
 }
 
 #[test]

@@ -15,6 +15,8 @@ pub struct AuditConfig {
     /// folder (`~/.local/state/toolgate`).
     pub file: Target,
     /// The size in bytes at which the file is rotated.
+    #[serde(deserialize_with = "crate::byte_size::deserialize")]
+    #[cfg_attr(feature = "schema", schemars(schema_with = "crate::byte_size::schema"))]
     pub rotate_bytes: u64,
     /// The number of rotated files that are kept; older ones are removed. Default: 5, or all of them with `required`,
     /// `keep_days` or `keep_bytes`.
@@ -22,6 +24,8 @@ pub struct AuditConfig {
     /// The number of days after which rotated files are removed; `0`: never. The file is then rotated every day.
     pub keep_days: u32,
     /// The size in bytes of all files together above which the oldest rotated files are removed; `0`: no limit.
+    #[serde(deserialize_with = "crate::byte_size::deserialize")]
+    #[cfg_attr(feature = "schema", schemars(schema_with = "crate::byte_size::schema"))]
     pub keep_bytes: u64,
     /// What a record that was written survives.
     pub sync: AuditSync,

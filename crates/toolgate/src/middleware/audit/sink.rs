@@ -47,6 +47,16 @@ pub enum OpenError {
         /// The system's error.
         source: io::Error,
     },
+    /// The file with a key cannot be used.
+    #[error(
+        "cannot read the key file `{path}`: {source}; correct `key_file`, or create the file: head -c 32 /dev/urandom > {path}"
+    )]
+    KeyFile {
+        /// Its path.
+        path: String,
+        /// The system's error.
+        source: io::Error,
+    },
     /// The settings contradict each other.
     #[error("the audit refuses its settings: {0}")]
     Settings(&'static str),
@@ -55,7 +65,7 @@ pub enum OpenError {
 impl OpenError {
     fn key_file(path: Option<&Path>, source: io::Error) -> Self {
         let path = path.map(|path| path.display().to_string()).unwrap_or_default();
-        Self::File { what: "key file", path, source }
+        Self::KeyFile { path, source }
     }
 }
 

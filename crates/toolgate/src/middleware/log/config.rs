@@ -14,6 +14,8 @@ pub struct LogConfig {
     /// Whether results and error messages are recorded. Their sizes always are.
     pub results: bool,
     /// The most bytes of a result or an error that are recorded.
+    #[serde(deserialize_with = "crate::byte_size::deserialize")]
+    #[cfg_attr(feature = "schema", schemars(schema_with = "crate::byte_size::schema"))]
     pub result_bytes: usize,
     /// Whether listings of tools are also recorded.
     pub listings: bool,
@@ -22,6 +24,8 @@ pub struct LogConfig {
     #[cfg_attr(feature = "schema", schemars(range(min = 1)))]
     pub queue: usize,
     /// The most bytes of arguments and results that wait to be written.
+    #[serde(deserialize_with = "crate::byte_size::deserialize")]
+    #[cfg_attr(feature = "schema", schemars(schema_with = "crate::byte_size::schema"))]
     pub queue_bytes: usize,
     /// What happens to a record if the queue is full. If only `queue_bytes` is exceeded, `drop` keeps the record
     /// without its arguments and result.
@@ -29,6 +33,8 @@ pub struct LogConfig {
     /// The number of days after which records are removed; `0`: never.
     pub keep_days: u32,
     /// The total size in bytes above which the oldest records are removed; `0`: no limit.
+    #[serde(deserialize_with = "crate::byte_size::deserialize")]
+    #[cfg_attr(feature = "schema", schemars(schema_with = "crate::byte_size::schema"))]
     pub keep_bytes: u64,
     /// The number of records above which the oldest are removed; `0`: no limit.
     pub keep_records: u64,

@@ -50,8 +50,10 @@ impl LayerSpec for PolicySpec {
         // Always on: a request may name a policy to restrict its own calls.
         let folder = inputs.get_or_default::<SettingsFolder>();
         let policies = inputs.get_or_default::<PolicyTables>();
-        let policies = Policies::load(&policies.0, &folder.0)?;
-        Ok(BuiltLayer::on(Policy::new(&policies, &inputs.get_or_default())?))
+        let policies =
+            Policies::load(&policies.0, &folder.0).map_err(PolicyError::into_bad_settings)?;
+        let policy = Policy::new(&policies, &inputs.get_or_default());
+        Ok(BuiltLayer::on(policy.map_err(PolicyError::into_bad_settings)?))
     }
 }
 

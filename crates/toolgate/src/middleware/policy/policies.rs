@@ -13,6 +13,7 @@ use super::{
     globs::Globs,
     verdict::{PolicyRequest, PolicyVerdict},
 };
+use crate::layer_spec::BadSettings;
 
 /// The compiled policies of a config. Clones share them.
 #[derive(Clone, Debug, Default)]
@@ -35,7 +36,7 @@ pub enum PolicyError {
     )]
     WithoutCedar(String),
     /// A Cedar file cannot be read.
-    #[error("policy `{name}`: cannot read `{}`: {source}", path.display())]
+    #[error("policy `{name}`: cannot read `{}`: {source}; correct the path in `cedar`, or create the file", path.display())]
     Unreadable {
         /// The policy.
         name: String,
@@ -80,6 +81,22 @@ pub enum PolicyError {
         /// The existing policies, in words.
         known: String,
     },
+}
+
+impl PolicyError {
+    /// The error of the settings, with its key.
+    pub(super) fn into_bad_settings(self) -> BadSettings {
+        let bad = BadSettings::new(self.to_string());
+        match &self {
+            Self::NoName => bad.at(&["policies"]),
+            Self::BothForms(name)
+            | Self::WithoutCedar(name)
+            | Self::Unreadable { name, .. }
+            | Self::Syntax { name, .. }
+            | Self::Rule { name, .. } => bad.at(&["policies", name]),
+            Self::Unknown { .. } => bad.at(&["policy"]),
+        }
+    }
 }
 
 impl Policies {

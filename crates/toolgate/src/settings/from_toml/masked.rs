@@ -11,8 +11,7 @@ pub(super) fn masked(text: &str) -> String {
 }
 
 /// An error message without the values that serde quotes in it.
-#[must_use]
-pub fn without_values(message: &str) -> String {
+pub(super) fn without_values(message: &str) -> String {
     let mut out = String::with_capacity(message.len());
     let mut rest = message;
     while let Some((before, after)) = rest.split_once("string \"") {

@@ -218,7 +218,7 @@ fn a_keyed_digest_cannot_be_guessed_without_the_key() {
     assert_eq!(error.to_string(), "a key needs `redact.digest = \"hmac\"`");
     let missing = config(Some(&folder.path().join("missing")));
     let error = AuditSink::open(&AuditConfig::default(), &missing).unwrap_err();
-    assert!(error.to_string().starts_with("cannot open the audit key file `"), "{error}");
+    assert!(error.to_string().starts_with("cannot read the key file `"), "{error}");
 }
 
 /// JSON with secrets below sensitive names, and plain values beside them.
