@@ -10,7 +10,8 @@ use toolgate_gateway::{
 };
 
 use super::{
-    log::style::{Style, clean},
+    log::style::{Paint, Style, clean},
+    next_step,
     serve::screen,
 };
 use crate::chain_args::run_folder;
@@ -75,6 +76,12 @@ fn show(
     writeln!(out)?;
     for line in screen::table(style, servers, unused).into_iter().chain(screen::names(names)) {
         writeln!(out, "{line}")?;
+    }
+    let mut codes: Vec<&str> = servers.iter().filter_map(|one| one.code.as_deref()).collect();
+    codes.sort_unstable();
+    codes.dedup();
+    for next in codes.into_iter().filter_map(next_step::of_code) {
+        writeln!(out, "\n  {}", style.paint(Paint::Quiet, &next))?;
     }
     Ok(())
 }

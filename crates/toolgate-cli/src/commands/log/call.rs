@@ -7,7 +7,7 @@ use toolgate_store::{CallRecord, Node, Tree};
 
 use super::{
     super::next_step,
-    style::{Paint, Style, ago, clean, fit, paint_of, short, size, took},
+    style::{Paint, Style, ago, clean, fit, paint_of, short, size, took, wrapped},
     table::identity,
 };
 
@@ -63,8 +63,10 @@ fn facts(record: &CallRecord, style: &Style, out: &mut impl Write) -> io::Result
     if let Some(approval) = record.approval.as_deref().and_then(approval) {
         line("approval", &clean(&approval), style, out)?;
     }
-    for (at, words) in record.error.iter().flat_map(|error| error.lines()).enumerate() {
-        line(if at == 0 { "message" } else { "" }, &clean(words), style, out)?;
+    let room = style.width.map_or(usize::MAX, |width| width.saturating_sub(MARGIN)).max(24);
+    let error = record.error.as_deref().unwrap_or_default();
+    for (at, words) in wrapped(error, room).iter().enumerate() {
+        line(if at == 0 { "message" } else { "" }, words, style, out)?;
     }
     if let Some(next) = record.code.as_deref().and_then(next_step::of_code) {
         line("", &style.paint(Paint::Quiet, &next), style, out)?;

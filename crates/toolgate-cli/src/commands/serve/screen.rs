@@ -6,7 +6,7 @@ use toolgate_gateway::gateway::{RunningGateway, ServerStatus};
 
 use super::super::{
     client_entry::{self, url},
-    log::style::{Paint, Style, clean, fit},
+    log::style::{Paint, Style, clean, fit, wrapped},
 };
 
 /// How long the table waits for servers that start.
@@ -210,10 +210,12 @@ pub(in crate::commands) fn table(
         let room =
             style.width.map_or(usize::MAX, |width| width.saturating_sub(longest + 33)).max(20);
         let why = clean(served.why.as_deref().unwrap_or_default());
-        let why = fit(&why, room);
         let name = clean(&served.name);
-        let line = format!("  {name:longest$}  {state}  {tools:>5}  {protocol:10}  {why}");
-        lines.push(line.trim_end().to_owned());
+        let mut start = format!("  {name:longest$}  {state}  {tools:>5}  {protocol:10}");
+        for why in wrapped(if why.is_empty() { " " } else { &why }, room) {
+            lines.push(format!("{start}  {why}").trim_end().to_owned());
+            start = " ".repeat(longest + 31);
+        }
     }
     for name in unused {
         let state = style.paint(Paint::Bad, "unused  ").into_owned();
@@ -241,7 +243,8 @@ pub(in crate::commands) fn names(names: &[String]) -> Vec<String> {
 }
 
 const NO_SERVERS: &str = "
-The config has no servers. Add some, as in this example, and start toolgate again:
+The config has no servers. Add some, as in this example, and start toolgate
+again:
 
   [servers.files]
   command = \"npx\"
