@@ -110,7 +110,7 @@ impl Gateway {
             Ok(request) => request,
             Err(failure) => return failure.into(),
         };
-        match outcome(self, &incoming, request, Some(nested)).await {
+        match outcome(self, &incoming, request, Some(Box::new(nested))).await {
             Ok(outcome) => outcome,
             Err(_) => Failure::internal("a nested call was refused before it was admitted").into(),
         }
@@ -122,7 +122,7 @@ async fn outcome(
     gateway: &Gateway,
     incoming: &IncomingRequest,
     request: CallRequest,
-    nested: Option<Context>,
+    nested: Option<Box<Context>>,
 ) -> Result<Outcome, JsonRpcResponse> {
     let namespace = &incoming.namespace;
     let current = namespace.current_chain();
@@ -146,14 +146,15 @@ async fn outcome(
     };
     let is_nested = nested.is_some();
     let (cx, edits) = match nested {
-        Some(cx) => (cx, Edits::default()),
+        Some(cx) => (*cx, Edits::default()),
         None => narrow(incoming, &current, names),
     };
     let meant = match &target {
         Some(target) => Resolution::Tool(Arc::clone(target.tool)),
         None => Resolution::NoTool(names.placeholder(&request.name, &current.settings)),
     };
-    let mut admitted = request.admit(cx, edits, meant);
+    // Boxed: each of the futures below would hold a copy of it.
+    let mut admitted = Box::new(request.admit(cx, edits, meant));
     let entered = if is_nested {
         None
     } else {
@@ -209,7 +210,7 @@ async fn run(
     incoming: &IncomingRequest,
     chain: &Chain,
     target: &CallTarget<'_>,
-    mut admitted: AdmittedCall,
+    mut admitted: Box<AdmittedCall>,
 ) -> Outcome {
     let edits = std::mem::take(&mut admitted.edits);
     let end = UpstreamCall {

@@ -117,7 +117,7 @@ fn keep() -> io::Result<u8> {
     }
     let mut groups: Vec<Pid> = Vec::new();
     for line in io::stdin().lock().lines().map_while(Result::ok) {
-        let pid = line.get(1..).and_then(|pid| pid.parse().ok()).and_then(Pid::from_raw);
+        let pid = line.get(1..).and_then(group);
         match (line.as_bytes().first(), pid) {
             (Some(b'+'), Some(pid)) => groups.push(pid),
             (Some(b'-'), Some(pid)) => groups.retain(|group| *group != pid),
@@ -134,6 +134,12 @@ fn keep() -> io::Result<u8> {
         signal_group(group, Signal::KILL);
     }
     Ok(0)
+}
+
+/// The group with this number. The system takes a signal to the group 1 as one to all processes, so a group of that number
+/// is none.
+fn group(number: &str) -> Option<Pid> {
+    number.parse().ok().filter(|number| *number > 1).and_then(Pid::from_raw)
 }
 
 /// The keeper of this process, and the registered groups.
@@ -300,6 +306,14 @@ fn state_and_group(pid: i32) -> Option<(bool, i32)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_number_that_means_other_processes_is_no_group() {
+        for number in ["-1", "0", "1", "", "x"] {
+            assert!(group(number).is_none(), "{number}");
+        }
+        assert!(group("2").is_some());
+    }
 
     #[test]
     fn a_zombie_does_not_count_as_running() {

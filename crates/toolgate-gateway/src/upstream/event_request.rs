@@ -14,7 +14,7 @@ use toolgate_wire::{
 use super::{
     events::UpstreamNotification,
     failures::{connection_lost, protocol_violation, unavailable},
-    pending::{PendingId, PendingOutcome, cancellation, numeric_id, with_token},
+    pending::{PendingId, PendingOutcome, SideEvent, cancellation, numeric_id, with_token},
     request::{
         IdRewrite, Interest, Requester, StartFailure, UpstreamEvent, UpstreamRequest, is_safe,
     },
@@ -32,7 +32,7 @@ pub(crate) struct EventRequest {
     pending_id: Option<Id>,
     /// The response, if the server sends it on another stream.
     response: Option<oneshot::Receiver<PendingOutcome>>,
-    side_events: Option<mpsc::Receiver<UpstreamEvent>>,
+    side_events: Option<mpsc::Receiver<SideEvent>>,
     /// Whether the gateway has replaced the progress token.
     has_own_token: bool,
     interest: Interest,
@@ -153,7 +153,7 @@ impl EventRequest {
                     (None, None) => phase.await,
                     (side_events, response) => tokio::select! {
                         biased;
-                        Some(side) = next_of(side_events) => return Ok(side),
+                        Some(side) = next_of(side_events) => return Ok(*side),
                         event = phase => event,
                         message = response_of(response) => {
                             self.finish();
@@ -353,7 +353,7 @@ async fn next_stream_event(phase: &mut Phase) -> StreamEvent {
     }
 }
 
-async fn next_of(side_events: &mut Option<mpsc::Receiver<UpstreamEvent>>) -> Option<UpstreamEvent> {
+async fn next_of(side_events: &mut Option<mpsc::Receiver<SideEvent>>) -> Option<SideEvent> {
     match side_events {
         Some(side_events) => side_events.recv().await,
         None => None,

@@ -73,7 +73,7 @@ struct PendingRequest {
     /// Whether the client's own `notifications/cancelled` reaches the server.
     is_cancelled_by_client: bool,
     response: oneshot::Sender<PendingOutcome>,
-    side_events: Option<mpsc::Sender<UpstreamEvent>>,
+    side_events: Option<mpsc::Sender<SideEvent>>,
     interest: Interest,
 }
 
@@ -88,12 +88,15 @@ pub(super) enum PendingId<'a> {
     FromClient(&'a Id),
 }
 
+/// What a server sends before the response. Boxed: the queue of each request has room for 32 of these from the start.
+pub(super) type SideEvent = Box<UpstreamEvent>;
+
 /// The receiving end of one request.
 #[derive(Debug)]
 pub(super) struct PendingReceiver {
     pub(super) id: Id,
     pub(super) response: oneshot::Receiver<PendingOutcome>,
-    pub(super) side_events: Option<mpsc::Receiver<UpstreamEvent>>,
+    pub(super) side_events: Option<mpsc::Receiver<SideEvent>>,
 }
 
 /// Whether an id belongs to a pending request.
@@ -214,7 +217,8 @@ impl PendingRequests {
         let Some(id) = notification.member("requestId").and_then(Id::from_json) else { return };
         let table = self.lock();
         for events in table.waiting.values().filter_map(|waiting| waiting.side_events.as_ref()) {
-            drop(events.try_send(UpstreamEvent::ServerRequestCancelled(id.clone())));
+            let cancelled = UpstreamEvent::ServerRequestCancelled(id.clone());
+            drop(events.try_send(Box::new(cancelled)));
         }
     }
 
@@ -229,7 +233,7 @@ impl PendingRequests {
             return false;
         };
         if let Some(notification) = with_token(message, token.clone()) {
-            drop(events.try_send(UpstreamEvent::Notification(notification)));
+            drop(events.try_send(Box::new(UpstreamEvent::Notification(notification))));
         }
         true
     }
@@ -260,9 +264,9 @@ impl PendingRequests {
             events.map(|events| (waiting.number, events))
         });
         match accepting.max_by_key(|(number, _)| *number) {
-            Some((_, events)) => match events.try_send(event) {
+            Some((_, events)) => match events.try_send(Box::new(event)) {
                 Ok(()) => RouteResult::Delivered,
-                Err(error) => RouteResult::NotAccepted(error.into_inner()),
+                Err(error) => RouteResult::NotAccepted(*error.into_inner()),
             },
             None => RouteResult::NotAccepted(event),
         }

@@ -24,7 +24,9 @@ use toolgate_wire::{
 use super::{
     events::{ReplyTo, SharedListener, UpstreamNotification},
     failures::{LossStage, connection_lost, protocol_violation},
-    pending::{Lookup, PendingId, PendingOutcome, PendingRequests, RouteResult, cancellation},
+    pending::{
+        Lookup, PendingId, PendingOutcome, PendingRequests, RouteResult, SideEvent, cancellation,
+    },
     request::{IdRewrite, Interest, StartFailure, UpstreamEvent, UpstreamRequest},
 };
 use crate::{
@@ -354,7 +356,7 @@ pub(crate) struct PipeRequest {
     pending: Arc<PendingRequests>,
     id: Id,
     response: oneshot::Receiver<PendingOutcome>,
-    side_events: Option<mpsc::Receiver<UpstreamEvent>>,
+    side_events: Option<mpsc::Receiver<SideEvent>>,
     /// Its number in the write queue, once it is queued.
     queued: Option<u64>,
 }
@@ -365,7 +367,7 @@ impl PipeRequest {
             None => (&mut self.response).await,
             Some(side_events) => tokio::select! {
                 biased;
-                Some(step) = side_events.recv() => return Ok(step),
+                Some(step) = side_events.recv() => return Ok(*step),
                 arrival = &mut self.response => arrival,
             },
         };
@@ -379,7 +381,7 @@ impl PipeRequest {
                 drop(sender.send(arrival));
             }
             self.response = again;
-            return Ok(step);
+            return Ok(*step);
         }
         self.side_events = None;
         let number = self.queued.take();
