@@ -26,9 +26,10 @@ use super::log::style::{Paint, Style, wrapped};
     toolgate explain                    all codes, one line each\n  \
     toolgate explain TIER_DENIED        one code; lower case works, too\n  \
     toolgate explain -32602             the codes with this number in JSON-RPC\n  \
-    toolgate explain 'hash chain'       the codes whose explanation has these words")]
+    toolgate explain 'midnight UTC'     the codes whose page has these words\n  \
+    toolgate explain 'Access denied …'  the code of a message that an agent read")]
 pub(crate) struct Explain {
-    /// An error code, its number in JSON-RPC, or words
+    /// An error code, its number in JSON-RPC, a message, or words
     #[arg(allow_hyphen_values = true)]
     code: Option<String>,
 
@@ -41,6 +42,8 @@ pub(crate) struct Explain {
 const COLUMN: usize = 22;
 /// The width of a screen if it is unknown.
 const WIDTH: usize = 80;
+/// How much of an example, in percent, a message must have to be one of the same code.
+const ENOUGH_LIKENESS: usize = 60;
 /// How different a mistyped code may be from the suggested one.
 const MAX_DISTANCE: usize = 8;
 
@@ -91,6 +94,11 @@ fn find(text: &str) -> anyhow::Result<Vec<Code>> {
     ];
     if let Some(found) = ways.into_iter().map(matching).find(|found| !found.is_empty()) {
         return Ok(found);
+    }
+    let likeness = |code: Code| Page::of(code).likeness(text);
+    let best = Code::ALL.iter().map(|code| likeness(*code)).max().unwrap_or_default();
+    if best >= ENOUGH_LIKENESS {
+        return Ok(matching(&|code| likeness(code) == best));
     }
     let distance = |code: &Code| strsim::damerau_levenshtein(&name, code.name());
     let nearest = Code::ALL.iter().min_by_key(|code| distance(code));

@@ -1,5 +1,7 @@
 //! The explanation of one error code. The files in `pages` have the text; the facts come from the registry.
 
+use std::collections::HashSet;
+
 use serde_json::{Map, Value, json};
 use toolgate::{Code, Delivery, Executed, Failure, RetrySafety};
 
@@ -28,6 +30,9 @@ pub(super) const SECTIONS: [(&str, &str); 6] = [
     ("Example", "example"),
     ("Settings", "settings"),
 ];
+
+/// Examples with fewer words say too little to recognize a message.
+const MIN_WORDS: usize = 4;
 
 /// The explanation of a code.
 #[derive(Clone, Copy, Debug)]
@@ -63,6 +68,19 @@ impl Page {
     pub(super) fn settings(&self) -> impl Iterator<Item = &'static str> {
         let lines = self.section("Settings").unwrap_or_default().lines();
         lines.map(|line| line.trim_matches(['-', ' ', '`']))
+    }
+
+    /// How many words of the example's first line are in a message, in percent.
+    pub(super) fn likeness(&self, message: &str) -> usize {
+        let words = |text: &str| -> HashSet<String> {
+            let words = text.split(|c: char| !c.is_alphanumeric()).filter(|word| word.len() > 1);
+            words.map(str::to_lowercase).collect()
+        };
+        let example = words(self.example().lines().next().unwrap_or_default());
+        if example.len() < MIN_WORDS {
+            return 0;
+        }
+        example.intersection(&words(message)).count() * 100 / example.len()
     }
 
     pub(super) fn has_words(&self, phrase: &str) -> bool {

@@ -217,6 +217,20 @@ fn a_code_is_found_by_name_number_type_and_words() {
     assert_eq!(found("-32700"), [Code::ParseError]);
     assert_eq!(found("reason  RATE_LIMITED by rate-limit"), [Code::RateLimited]);
     assert_eq!(found("midnight UTC"), [Code::QuotaExceeded]);
+    for (message, code) in [
+        ("Access denied to tool drop_table by policy team", Code::PolicyDenied),
+        (
+            "Tool \"move\" is currently inactive and disallowed in this namespace",
+            Code::ToolInactive,
+        ),
+        (
+            "Tool 'rm' is not available at the current safety level: it is destructive, and the level is mutating.",
+            Code::TierDenied,
+        ),
+        ("Tool execution timed out after 5m", Code::TimedOut),
+    ] {
+        assert_eq!(found(message), [code], "{message}");
+    }
     let error = find("TIER_DENID").unwrap_err().to_string();
     assert!(error.contains("did you mean `TIER_DENIED`?"), "{error}");
     let error = find("something else altogether").unwrap_err().to_string();
