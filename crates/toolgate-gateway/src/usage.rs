@@ -44,8 +44,8 @@ impl Share {
         clippy::cast_precision_loss,
         reason = "a bound may be off by one beyond 2^52, and is never negative"
     )]
-    pub(crate) fn of(self, whole: usize) -> usize {
-        if self.0 >= 1.0 { whole } else { ((whole as f64 * self.0) as usize).max(1) }
+    pub(crate) fn of(self, limit: usize) -> usize {
+        if self.0 >= 1.0 { limit } else { ((limit as f64 * self.0) as usize).max(1) }
     }
 }
 
@@ -160,7 +160,7 @@ impl fmt::Display for LimitReached {
 #[derive(Debug)]
 pub(crate) struct Usage {
     pub(crate) share: Share,
-    whole: Arc<GatewayUsage>,
+    gateway: Arc<GatewayUsage>,
     accounts: Mutex<HashMap<Principal, Arc<Account>>>,
 }
 
@@ -181,8 +181,8 @@ impl Usage {
             MAX_SUSPENDED_BYTES,
             MAX_REPLAY_BYTES,
         ];
-        let whole = Arc::new(GatewayUsage { used: Default::default(), bounds });
-        Self { share, whole, accounts: Mutex::default() }
+        let gateway = Arc::new(GatewayUsage { used: Default::default(), bounds });
+        Self { share, gateway, accounts: Mutex::default() }
     }
 
     /// The account of a principal, which all namespaces share.
@@ -192,7 +192,7 @@ impl Usage {
             Arc::new(Account {
                 principal: principal.clone(),
                 share: self.share,
-                whole: Arc::clone(&self.whole),
+                gateway: Arc::clone(&self.gateway),
                 used: Default::default(),
                 starts: Semaphore::new(self.share.of(MAX_STARTS)),
             })
@@ -206,7 +206,7 @@ impl Usage {
 pub(crate) struct Account {
     pub(crate) principal: Principal,
     pub(crate) share: Share,
-    whole: Arc<GatewayUsage>,
+    gateway: Arc<GatewayUsage>,
     used: [AtomicUsize; UsageKind::COUNT],
     /// Limits how many servers start at once for this principal, so that those of others need not wait for all of them.
     pub(crate) starts: Semaphore,
@@ -220,21 +220,21 @@ impl Account {
         amount: usize,
     ) -> Result<Reservation, LimitReached> {
         let at = kind as usize;
-        let (Some(used), Some(all), Some(whole)) =
-            (self.used.get(at), self.whole.used.get(at), self.whole.bounds.get(at))
+        let (Some(used), Some(all), Some(limit)) =
+            (self.used.get(at), self.gateway.used.get(at), self.gateway.bounds.get(at))
         else {
             return Err(kind.full(0, LimitScope::Principal));
         };
-        let bound = self.share.of(*whole);
+        let bound = self.share.of(*limit);
         if used.fetch_add(amount, Ordering::Relaxed).saturating_add(amount) > bound {
             used.fetch_sub(amount, Ordering::Relaxed);
-            let scope = if bound < *whole { LimitScope::Principal } else { LimitScope::Gateway };
+            let scope = if bound < *limit { LimitScope::Principal } else { LimitScope::Gateway };
             return Err(kind.full(bound, scope));
         }
-        if all.fetch_add(amount, Ordering::Relaxed).saturating_add(amount) > *whole {
+        if all.fetch_add(amount, Ordering::Relaxed).saturating_add(amount) > *limit {
             used.fetch_sub(amount, Ordering::Relaxed);
             all.fetch_sub(amount, Ordering::Relaxed);
-            return Err(kind.full(*whole, LimitScope::Gateway));
+            return Err(kind.full(*limit, LimitScope::Gateway));
         }
         Ok(Reservation { account: Arc::clone(self), kind, amount })
     }
@@ -268,7 +268,7 @@ impl Drop for Reservation {
     fn drop(&mut self) {
         let at = self.kind as usize;
         for used in
-            [self.account.used.get(at), self.account.whole.used.get(at)].into_iter().flatten()
+            [self.account.used.get(at), self.account.gateway.used.get(at)].into_iter().flatten()
         {
             used.fetch_sub(self.amount, Ordering::Relaxed);
         }

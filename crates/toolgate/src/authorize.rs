@@ -4,7 +4,7 @@ use crate::{
     call::{Call, Listing, ToolList},
     context::Context,
     failure::Failure,
-    layer::{Explained, Hooks, Middleware, Next, Order},
+    layer::{Explanation, Hooks, Middleware, Next, Order},
     outcome::Outcome,
     selector::Steps,
     tool::Tool,
@@ -170,14 +170,14 @@ impl<A: Authorize> Middleware for A {
         Authorize::needs_tools(self)
     }
 
-    fn explain(&self, cx: &Context, call: &Call) -> Option<Explained> {
+    fn explain(&self, cx: &Context, call: &Call) -> Option<Explanation> {
         let mut steps = Steps::default();
         let mut access = ToolAccess { tool: call.tool(), call: Some(call), steps: &mut steps };
         let decision = self.decide(cx, &mut access);
         let decision = decision.as_ref().copied().map_err(Denial::failure);
         let (rule, why) = self.reason(cx, &access, decision);
         let code = decision.err().map(Failure::code);
-        Some(Explained { allowed: decision.is_ok(), asks: false, rule, why, code })
+        Some(Explanation { allowed: decision.is_ok(), asks: false, rule, why, code })
     }
 
     async fn call(&self, cx: &mut Context, call: Call, next: Next<'_>) -> Outcome {

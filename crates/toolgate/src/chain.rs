@@ -12,7 +12,9 @@ use crate::{
     call::{Answer, Call, Listing, Request, ToolList},
     context::Context,
     failure::{Executed, Failure},
-    layer::{DynMiddleware, Endpoint, Explained, Hooks, Info, Middleware, Next, Notice},
+    layer::{
+        DynMiddleware, Endpoint, Explanation, Hooks, Info, Middleware, Next, NotificationDecision,
+    },
     layers,
     outcome::Outcome,
     registry::Code,
@@ -184,19 +186,19 @@ impl Chain {
 
     /// Decides whether a notification or request of a server passes to the client, and changes it if a layer does.
     #[must_use]
-    pub fn notice(&self, method: &str, params: Option<&Json>) -> Notice {
+    pub fn notice(&self, method: &str, params: Option<&Json>) -> NotificationDecision {
         let (Some(params), false) = (params, self.0.notices.is_empty()) else {
-            return Notice::AsItCame;
+            return NotificationDecision::AsItCame;
         };
         let mut changed = None;
         for layer in self.0.notices.iter().rev() {
             match (**layer).see_notice(method, changed.as_ref().unwrap_or(params)) {
-                Notice::AsItCame => {}
-                Notice::Changed(params) => changed = Some(params),
-                withheld @ Notice::Withheld(_) => return withheld,
+                NotificationDecision::AsItCame => {}
+                NotificationDecision::Changed(params) => changed = Some(params),
+                withheld @ NotificationDecision::Withheld(_) => return withheld,
             }
         }
-        changed.map_or(Notice::AsItCame, Notice::Changed)
+        changed.map_or(NotificationDecision::AsItCame, NotificationDecision::Changed)
     }
 
     /// Shows a notification of the client to the layers that look at these.
@@ -227,7 +229,7 @@ impl Chain {
     /// The decision that each layer would make about this call, outermost first; `None` for a layer that decides
     /// nothing.
     #[must_use]
-    pub fn explain(&self, cx: &Context, call: &Call) -> Vec<(&'static str, Option<Explained>)> {
+    pub fn explain(&self, cx: &Context, call: &Call) -> Vec<(&'static str, Option<Explanation>)> {
         let calls = self.0.calls.iter();
         calls.map(|layer| ((**layer).as_info().name, (**layer).explain_call(cx, call))).collect()
     }

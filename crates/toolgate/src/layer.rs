@@ -101,8 +101,8 @@ pub trait Middleware: Send + Sync + 'static {
     /// For `toolgate why`, and for transports that show only what a caller may use. It must agree with [`Self::call`]
     /// and have no side effects. A layer that [decides](Self::decides) and does not implement this counts as one that
     /// refuses; [`gate`](crate::gate()) and [`Authorize`](crate::Authorize) implement it.
-    fn explain(&self, _cx: &Context, _call: &Call) -> Option<Explained> {
-        self.decides().then(Explained::undecided)
+    fn explain(&self, _cx: &Context, _call: &Call) -> Option<Explanation> {
+        self.decides().then(Explanation::undecided)
     }
 
     /// Handles a call.
@@ -182,8 +182,8 @@ pub trait Middleware: Send + Sync + 'static {
     }
 
     /// Handles a notification or a request of a server, such as `elicitation/create`.
-    fn notice(&self, _method: &str, _params: &Json) -> Notice {
-        Notice::AsItCame
+    fn notice(&self, _method: &str, _params: &Json) -> NotificationDecision {
+        NotificationDecision::AsItCame
     }
 
     /// Sees a notification of the client, such as `notifications/initialized`. It cannot change or stop one.
@@ -261,7 +261,7 @@ pub trait Middleware: Send + Sync + 'static {
 
 /// What happens to a notification or request of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Notice {
+pub enum NotificationDecision {
     /// Forward it unchanged.
     AsItCame,
     /// Forward it with these params.
@@ -280,7 +280,7 @@ pub enum Notice {
 /// assert_eq!((layer, decision.allowed), ("safety", false));
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Explained {
+pub struct Explanation {
     /// Whether the call passes this layer.
     pub allowed: bool,
     /// Whether the call passes only after a person has confirmed it.
@@ -295,7 +295,7 @@ pub struct Explained {
 
 const UNDECIDED: &str = "the layer does not explain its decisions: only a call shows them";
 
-impl Explained {
+impl Explanation {
     /// The explanation of a layer that decides only when it is called: nothing promises that the call passes.
     #[must_use]
     pub fn undecided() -> Self {
@@ -426,7 +426,7 @@ impl<M: Middleware> DynMiddleware for M {}
 /// The methods of [`DynMiddleware`]: those of [`Middleware`], each of which boxes its future once.
 pub trait Layer: Send + Sync + 'static {
     fn as_info(&self) -> Info;
-    fn explain_call(&self, cx: &Context, call: &Call) -> Option<Explained>;
+    fn explain_call(&self, cx: &Context, call: &Call) -> Option<Explanation>;
     fn handle_call<'a>(
         &'a self,
         cx: &'a mut Context,
@@ -451,7 +451,7 @@ pub trait Layer: Send + Sync + 'static {
         call: &'a Call,
         outcome: Outcome,
     ) -> Boxed<'a, Outcome>;
-    fn see_notice(&self, method: &str, params: &Json) -> Notice;
+    fn see_notice(&self, method: &str, params: &Json) -> NotificationDecision;
     fn see_notification(&self, cx: &Context, method: &str, params: Option<&Json>);
 }
 
@@ -495,7 +495,7 @@ impl<M: Middleware> Layer for M {
         }
     }
 
-    fn explain_call(&self, cx: &Context, call: &Call) -> Option<Explained> {
+    fn explain_call(&self, cx: &Context, call: &Call) -> Option<Explanation> {
         Middleware::explain(self, cx, call)
     }
 
@@ -535,7 +535,7 @@ impl<M: Middleware> Layer for M {
         Box::pin(Middleware::result(self, cx, call, outcome))
     }
 
-    fn see_notice(&self, method: &str, params: &Json) -> Notice {
+    fn see_notice(&self, method: &str, params: &Json) -> NotificationDecision {
         Middleware::notice(self, method, params)
     }
 

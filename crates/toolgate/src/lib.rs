@@ -65,8 +65,8 @@ pub use from_fn::{CallFn, CallFnWith, FromFn, FromFnWith, from_fn, from_fn_with}
 pub use gate::{GateLayer, gate};
 pub use identity::{Principal, ToolId};
 pub use layer::{
-    Adapted, DynMiddleware, Endpoint, Explained, Hooks, Info, Middleware, Next, Notice, Order,
-    Replay,
+    Adapted, DynMiddleware, Endpoint, Explanation, Hooks, Info, Middleware, Next,
+    NotificationDecision, Order, Replay,
 };
 pub use layer_spec::{BadSettings, BuiltLayer, LayerInputs, LayerSpec};
 pub use outcome::{Handled, Outcome, Reply, ToolResult};

@@ -23,5 +23,5 @@ pub mod validate;
 
 pub use crate::{
     boxed::Boxed,
-    layer::{Explained, Hooks, Info, Middleware, Notice, Order},
+    layer::{Explanation, Hooks, Info, Middleware, NotificationDecision, Order},
 };

@@ -110,7 +110,7 @@ impl VerifyCommand {
             key = key.or(settings.audit.key_file);
             match settings.audit.file {
                 Target::File(path) => file = Some(path),
-                Target::Off if !config.says_audit(&self.namespace)? => {}
+                Target::Off if !config.has_audit_table(&self.namespace)? => {}
                 Target::Off | Target::Stderr => bail!(
                     "the config `{}` names no audit file: name it as an argument",
                     config.path().display()
@@ -135,7 +135,7 @@ fn progress(done: u64, total: u64) {
 }
 
 fn write_json(report: &Report, file: &Path, out: &mut impl Write) -> io::Result<()> {
-    let told = json!({
+    let summary = json!({
         "file": file,
         "verified": report.is_whole(),
         "records": report.records,
@@ -155,7 +155,7 @@ fn write_json(report: &Report, file: &Path, out: &mut impl Write) -> io::Result<
         "lost": report.lost,
         "incomplete": report.incomplete,
     });
-    writeln!(out, "{}", toolgate::printable::json(&told.to_string()))
+    writeln!(out, "{}", toolgate::printable::json(&summary.to_string()))
 }
 
 fn write_text(report: &Report, file: &Path, style: &Style, out: &mut impl Write) -> io::Result<()> {

@@ -287,7 +287,7 @@ fn settings(
     let mut settings = chain_args.settings()?;
     // This ignores the default tier of a preset, because the toolsets first decide which tier is needed.
     let tier = chain_args.tier(variables.safety);
-    settings.safety = tier.or(config.says_safety(chain_args.namespace())?);
+    settings.safety = tier.or(config.configured_safety(chain_args.namespace())?);
     Ok(settings)
 }
 

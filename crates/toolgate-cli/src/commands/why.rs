@@ -11,7 +11,7 @@ use anyhow::{Context as _, bail};
 use clap::Args;
 use serde_json::json;
 use toolgate::{
-    Call, Code, Context, Control, Explained, Principal, Session, Tool, ToolId, printable,
+    Call, Code, Context, Control, Explanation, Principal, Session, Tool, ToolId, printable,
 };
 use toolgate_gateway::{
     config::{Config, SERVER},
@@ -96,7 +96,7 @@ impl Why {
                 }
             };
             let call = Call::new(tool, self.arguments()?);
-            answers.push(Explanation::explain(
+            answers.push(ToolExplanation::explain(
                 namespace,
                 self.context(namespace)?,
                 call,
@@ -109,7 +109,8 @@ impl Why {
         }
         let mut out = io::stdout().lock();
         if self.json {
-            let all: Vec<serde_json::Value> = answers.iter().map(Explanation::to_json).collect();
+            let all: Vec<serde_json::Value> =
+                answers.iter().map(ToolExplanation::to_json).collect();
             writeln!(out, "{}", json!(all))?;
         } else {
             let style = Style::of_stdout();
@@ -261,15 +262,15 @@ fn object(text: &str, option: &str) -> anyhow::Result<Json> {
 }
 
 /// What each layer of one namespace would do with a call.
-struct Explanation {
+struct ToolExplanation {
     cx: Context,
     call: Call,
     wire_name: WireName,
     /// The verdicts of the layers, outermost first.
-    verdicts: Vec<(&'static str, Explained)>,
+    verdicts: Vec<(&'static str, Explanation)>,
 }
 
-impl Explanation {
+impl ToolExplanation {
     fn explain(
         namespace: &InspectedNamespace,
         cx: Context,
@@ -339,7 +340,7 @@ impl Explanation {
     }
 }
 
-impl Explanation {
+impl ToolExplanation {
     fn write(&self, style: &Style, out: &mut impl io::Write) -> io::Result<()> {
         let tool = self.call.tool();
         let listed = match &self.wire_name {

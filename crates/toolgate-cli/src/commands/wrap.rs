@@ -211,7 +211,7 @@ impl Wrap {
             let is_read =
                 |name: &&OsString| config.variables().iter().any(|other| *name == other.as_str());
             let names = names.iter().filter(|name| !is_read(name)).cloned().collect();
-            server.environment = Environment::Only(names);
+            server.environment = Environment::Selected(names);
         }
         server.set.extend(self.env.iter().cloned());
         for warning in config.exposure(Some((&name, &server))) {

@@ -15,13 +15,13 @@ use crate::harness::TEST_TIMEOUT;
 /// A Saturday, at noon.
 const NOON: i64 = 1_769_860_800_000_000;
 
-struct Kept {
+struct CallLog {
     folder: TempDir,
     runtime: tokio::runtime::Runtime,
     store: Arc<dyn Store>,
 }
 
-impl Kept {
+impl CallLog {
     fn new(records: &[CallRecord]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -147,7 +147,7 @@ fn some() -> Vec<CallRecord> {
 
 #[test]
 fn the_table_shows_the_newest_last() {
-    let kept = Kept::new(&some());
+    let kept = CallLog::new(&some());
     let output = kept.command(&[]).env("COLUMNS", "100").output().unwrap();
     assert_eq!(
         String::from_utf8(output.stdout).unwrap(),
@@ -173,7 +173,7 @@ Sunday, 1 February 2026
 #[test]
 fn a_narrow_terminal_cuts_and_a_pipe_does_not() {
     let long = "a_tool_with_a_name_that_nobody_would_want_to_type_twice";
-    let kept = Kept::new(&[record(1, |record| {
+    let kept = CallLog::new(&[record(1, |record| {
         record.tool = Some(long.to_owned());
         record.principal = format!("subject:{}", "x".repeat(60));
         record.error = Some("e".repeat(300));
@@ -193,7 +193,7 @@ fn a_narrow_terminal_cuts_and_a_pipe_does_not() {
 
 #[test]
 fn filters_narrow_what_is_listed() {
-    let kept = Kept::new(&some());
+    let kept = CallLog::new(&some());
     assert_eq!(kept.numbers(&[]), [1, 2, 3, 4, 5, 6]);
     assert_eq!(kept.numbers(&["-n", "2"]), [5, 6]);
     assert_eq!(kept.numbers(&["--tool", "files/read_*"]), [2, 4]);
@@ -214,7 +214,7 @@ fn filters_narrow_what_is_listed() {
 #[test]
 fn more_than_a_page_is_listed_in_order() {
     let records: Vec<CallRecord> = (0..1_234).map(|number| record(number, |_| {})).collect();
-    let kept = Kept::new(&records);
+    let kept = CallLog::new(&records);
     assert_eq!(kept.numbers(&[]), (0..1_234).collect::<Vec<_>>());
     assert_eq!(kept.numbers(&["-n", "700"]), (534..1_234).collect::<Vec<_>>());
     let table = kept.text(&[]);
@@ -223,7 +223,7 @@ fn more_than_a_page_is_listed_in_order() {
 
 #[test]
 fn one_call_is_shown_with_its_tree() {
-    let kept = Kept::new(&some());
+    let kept = CallLog::new(&some());
     let id = record(3, |_| {}).id;
     let whole = kept.text(&[&id]);
     for part in ["00000003", &id.to_uppercase()] {
@@ -267,7 +267,7 @@ tree       3 calls
 
 #[test]
 fn ids_that_name_no_call_or_several_are_refused() {
-    let kept = Kept::new(&some());
+    let kept = CallLog::new(&some());
     let told = |part: &str| {
         let output = kept.run(&[part]);
         assert_eq!(output.status.code(), Some(2));
@@ -290,7 +290,7 @@ fn exports_are_what_programs_read() {
         record.error = Some("say \"hi\",\r\nthen go".to_owned());
         record.client = Some("évil, client".to_owned());
     });
-    let kept = Kept::new(&[some(), vec![awkward.clone()]].concat());
+    let kept = CallLog::new(&[some(), vec![awkward.clone()]].concat());
     let array: Vec<CallRecord> = serde_json::from_str(&kept.text(&["--format", "json"])).unwrap();
     assert_eq!(array.last(), Some(&awkward));
     assert_eq!(array.len(), 7);
@@ -315,7 +315,7 @@ fn exports_are_what_programs_read() {
 #[test]
 fn what_clients_and_servers_say_cannot_steer_the_terminal() {
     let evil = "\u{1b}]0;owned\u{7}\u{1b}[2J\u{202e}";
-    let kept = Kept::new(&[record(1, |record| {
+    let kept = CallLog::new(&[record(1, |record| {
         record.tool = Some(evil.to_owned());
         record.server = Some(evil.to_owned());
         record.principal = evil.to_owned();
@@ -339,7 +339,7 @@ fn what_clients_and_servers_say_cannot_steer_the_terminal() {
 
 #[test]
 fn new_calls_are_shown_as_they_come() {
-    let kept = Kept::new(&some());
+    let kept = CallLog::new(&some());
     let options = ["-f", "-n", "1", "--format", "jsonl", "--failed"];
     let mut child = kept.command(&options).stdout(Stdio::piped()).spawn().unwrap();
     let (send, lines) = mpsc::channel();
@@ -368,7 +368,7 @@ fn new_calls_are_shown_as_they_come() {
 #[test]
 fn a_reader_that_has_seen_enough_is_fine() {
     let records: Vec<CallRecord> = (0..3_000).map(|number| record(number, |_| {})).collect();
-    let kept = Kept::new(&records);
+    let kept = CallLog::new(&records);
     let mut command = kept.command(&["--format", "jsonl"]);
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let mut first = [0; 16];
@@ -380,7 +380,7 @@ fn a_reader_that_has_seen_enough_is_fine() {
 
 #[test]
 fn the_store_is_the_one_that_is_named() {
-    let kept = Kept::new(&some());
+    let kept = CallLog::new(&some());
     let told = |command: &mut Command| {
         let output = command.output().unwrap();
         assert!(output.status.success(), "{}", stderr(&output));

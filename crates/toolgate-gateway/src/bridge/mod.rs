@@ -16,7 +16,7 @@ use toolgate_wire::Limits;
 
 use self::{link::Link, service::BridgeService, session::BridgeSession};
 use crate::{
-    http_client::{Bounds, HttpClient, Target},
+    http_client::{ConnectionLimits, HttpClient, Target},
     transports::{line_front::LineFront, stdio},
     write_queue::WriteQueue,
 };
@@ -50,7 +50,7 @@ impl Bridge {
     pub fn new(options: &BridgeOptions) -> Result<Self, BridgeError> {
         let authorization = options.token.as_ref().map(|token| format!("Bearer {token}"));
         let headers = authorization.map(|value| ("Authorization".to_owned(), value));
-        let target = Target::new(&options.url, headers, Bounds::default())
+        let target = Target::new(&options.url, headers, ConnectionLimits::default())
             .map_err(|error| BridgeError(error.to_string()))?;
         // Messages show the address without its query, which may hold a secret.
         let url = options.url.split(['?', '#']).next().unwrap_or_default();

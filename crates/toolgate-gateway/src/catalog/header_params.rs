@@ -95,9 +95,13 @@ impl HeaderParam {
     }
 
     /// Checks that the header of a request repeats its argument. The error says what is wrong.
-    pub(crate) fn check(&self, given: &HeaderMap, arguments: Option<&Json>) -> Result<(), String> {
+    pub(crate) fn check(
+        &self,
+        headers: &HeaderMap,
+        arguments: Option<&Json>,
+    ) -> Result<(), String> {
         let header = &self.header;
-        let mut values = given.get_all(header).iter();
+        let mut values = headers.get_all(header).iter();
         let (value, more) = (values.next(), values.next());
         if more.is_some() {
             return Err(format!("the header `{header}` occurs twice"));

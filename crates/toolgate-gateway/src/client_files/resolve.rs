@@ -200,11 +200,11 @@ impl Resolving<'_> {
     fn env_file(&mut self, member: &NodeMember) -> Vec<(String, ResolvedText)> {
         let written = self.text(&member.node, false).value;
         let path = self.workspace.join(written);
-        let told = path.display().to_string();
+        let shown = path.display().to_string();
         let text = match std::fs::read_to_string(&path) {
             Ok(text) => text,
             Err(error) => {
-                self.fault(&member.node.span, format!("cannot read the `envFile` `{told}`: {error}; correct the path, or remove the key"));
+                self.fault(&member.node.span, format!("cannot read the `envFile` `{shown}`: {error}; correct the path, or remove the key"));
                 return Vec::new();
             }
         };
@@ -216,7 +216,7 @@ impl Resolving<'_> {
             Err(line) => {
                 self.fault(
                     &member.node.span,
-                    format!("line {line} of the `envFile` `{told}` is not NAME=VALUE: correct it"),
+                    format!("line {line} of the `envFile` `{shown}` is not NAME=VALUE: correct it"),
                 );
                 Vec::new()
             }

@@ -27,7 +27,7 @@ use crate::{hops::Hops, implementation_info::ourselves};
 pub(crate) struct Caller {
     pub(crate) session: Arc<Session>,
     /// The principal in this namespace.
-    pub(crate) member: Arc<PrincipalInNamespace>,
+    pub(crate) principal: Arc<PrincipalInNamespace>,
     pub(crate) transport: Transport,
     pub(crate) speaks: CallerProtocol,
     /// The gateways that the request has passed.
@@ -208,7 +208,7 @@ impl Caller {
                     info: info.map_or_else(ourselves, Json::owned),
                     version: own_version(),
                     over: CancellationToken::new(),
-                    account: Arc::clone(&self.member.account),
+                    account: Arc::clone(&self.principal.account),
                 }
             }
         }

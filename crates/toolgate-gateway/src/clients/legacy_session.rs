@@ -35,7 +35,7 @@ const NO_LEVEL: u8 = u8::MAX;
 #[derive(Debug)]
 pub(crate) struct LegacySession {
     pub(crate) session: Arc<Session>,
-    pub(crate) member: Arc<PrincipalInNamespace>,
+    pub(crate) principal: Arc<PrincipalInNamespace>,
     pub(crate) version: Arc<str>,
     pub(crate) capabilities: Json,
     pub(crate) info_text: Json,
@@ -61,7 +61,7 @@ pub(crate) struct LegacySession {
 #[derive(Debug)]
 pub(crate) struct ClientHandshake {
     pub(crate) session: Arc<Session>,
-    pub(crate) member: Arc<PrincipalInNamespace>,
+    pub(crate) principal: Arc<PrincipalInNamespace>,
     pub(crate) version: Arc<str>,
     pub(crate) capabilities: Json,
     /// `clientInfo`
@@ -72,7 +72,7 @@ pub(crate) struct ClientHandshake {
 
 impl LegacySession {
     pub(crate) fn new(handshake: ClientHandshake) -> Self {
-        let ClientHandshake { session, member, version, capabilities, info: info_text, hops } =
+        let ClientHandshake { session, principal, version, capabilities, info: info_text, hops } =
             handshake;
         let text = |key| info_text.get(key).and_then(|json| json.text().map(Cow::into_owned));
         let info = text("name").map(|name| Arc::new(ClientInfo { name, version: text("version") }));
@@ -85,8 +85,8 @@ impl LegacySession {
             info_text,
             info,
             client_requests: ClientRequests::default(),
-            replay: ReplayBuffer::new(Arc::clone(&member.account)),
-            member,
+            replay: ReplayBuffer::new(Arc::clone(&principal.account)),
+            principal,
             hops,
             over: CancellationToken::new(),
             reader: Mutex::default(),
@@ -106,7 +106,7 @@ impl LegacySession {
             info: self.info_text.clone(),
             version: Arc::clone(&self.version),
             over: self.over.clone(),
-            account: Arc::clone(&self.member.account),
+            account: Arc::clone(&self.principal.account),
         }
     }
 

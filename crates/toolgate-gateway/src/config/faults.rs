@@ -125,7 +125,7 @@ fn unknown_tokens<T>(
     let unknown = named.filter(|(_, name)| {
         !tokens.is_empty() && !name.contains(['*', '?']) && !tokens.contains(&name.as_str())
     });
-    let told = unknown.map(|(pattern, name)| {
+    let faults = unknown.map(|(pattern, name)| {
         let known = match nearest(&name, &tokens) {
             Some(nearest) => format!("did you mean `key:{nearest}`?"),
             None => format!("the tokens are `{}`", tokens.join("`, `")),
@@ -133,7 +133,7 @@ fn unknown_tokens<T>(
         let why = format!("`{pattern}` is no client: [serve.tokens] has no `{name}`; {known}");
         fault(&["namespaces", namespace, table, &pattern], why)
     });
-    told.collect()
+    faults.collect()
 }
 
 /// URLs without a scheme in `[telemetry]` and `[trail]`.
@@ -147,11 +147,11 @@ fn addresses(
     let has_scheme =
         |url: &Text| ["http://", "https://"].iter().any(|s| url.as_str().starts_with(s));
     let wrong = urls.into_iter().filter(|(_, url)| url.is_some_and(|url| !has_scheme(url)));
-    let told = wrong.map(|(key, _)| {
+    let faults = wrong.map(|(key, _)| {
         let why = format!("`{}` is no URL: write `http://` or `https://` before it", key.join("."));
         fault(&[tables, &key].concat(), why)
     });
-    told.collect()
+    faults.collect()
 }
 
 /// The known name that a misspelt one probably means.

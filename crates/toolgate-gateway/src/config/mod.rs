@@ -309,7 +309,7 @@ impl Config {
     }
 
     /// The `safety` that the file sets for a namespace.
-    pub fn says_safety(&self, namespace: &str) -> Result<Option<Tier>, ConfigError> {
+    pub fn configured_safety(&self, namespace: &str) -> Result<Option<Tier>, ConfigError> {
         Ok(self.namespace(namespace)?.safety)
     }
 
@@ -361,7 +361,7 @@ impl Config {
     }
 
     /// Whether the file has a table `[audit]` that applies to a namespace.
-    pub fn says_audit(&self, namespace: &str) -> Result<bool, ConfigError> {
+    pub fn has_audit_table(&self, namespace: &str) -> Result<bool, ConfigError> {
         Ok(self.namespace(namespace)?.layers().over(self.file.layers()).audit.is_some())
     }
 

@@ -239,7 +239,7 @@ impl ServerConfig {
             _ if self.inherit_env => Environment::Except(names(&self.hidden)),
             (Some(only), _) => {
                 let kept = only.iter().filter(|name| !self.hidden.contains(name));
-                Environment::Only(kept.map(OsString::from).collect())
+                Environment::Selected(kept.map(OsString::from).collect())
             }
             (None, Some(Builtin::Tmux)) => Environment::Terminal(names(&self.hidden)),
             (None, None) => Environment::Usual,

@@ -47,8 +47,8 @@ impl Gateway {
                 let meta = message.member(member::META);
                 match hops::read(session.hops.as_ref(), None, meta.as_ref()) {
                     Ok(hops) => {
-                        let (member, owner) = (Arc::clone(&session.member), session.owner());
-                        let sender = Sender { member, owner, era: Era::Legacy, hops };
+                        let (principal, owner) = (Arc::clone(&session.principal), session.owner());
+                        let sender = Sender { principal, owner, era: Era::Legacy, hops };
                         pass_on(&sender, namespace, message).await;
                     }
                     Err(why) => tracing::warn!("a notification is dropped: {why}"),
@@ -68,8 +68,8 @@ impl Gateway {
             show_notification(&caller.session, caller.info(), namespace, message);
         }
         if message.shape() == Shape::Notification && is_vendors(message.method()) {
-            let (member, hops) = (Arc::clone(&caller.member), caller.hops.clone());
-            let sender = Sender { member, owner: caller.owner(), era: Era::Modern, hops };
+            let (principal, hops) = (Arc::clone(&caller.principal), caller.hops.clone());
+            let sender = Sender { principal, owner: caller.owner(), era: Era::Modern, hops };
             pass_on(&sender, namespace, message).await;
         }
     }
@@ -92,7 +92,7 @@ pub(crate) fn show_notification(
 
 /// The client that sent a notification.
 struct Sender {
-    member: Arc<PrincipalInNamespace>,
+    principal: Arc<PrincipalInNamespace>,
     owner: ConnectionOwner,
     era: Era,
     hops: Option<Hops>,
@@ -121,7 +121,7 @@ async fn pass_on(sender: &Sender, namespace: &Namespace, message: &Message) {
     let mut deliveries = Vec::new();
     for server in concerned.filter(|server| is_vendors || server.takes_legacy()) {
         // Counts as a request, so that the number of notifications waiting for a slow server is limited.
-        let Ok(entered) = sender.member.admit(namespace.max_in_flight()) else {
+        let Ok(entered) = sender.principal.admit(namespace.max_in_flight()) else {
             tracing::debug!("a notification is dropped: too many requests are in flight");
             break;
         };

@@ -40,7 +40,7 @@ pub(crate) async fn initialize(
     namespace: &Namespace,
     message: &Message,
     session: Session,
-    member: Arc<PrincipalInNamespace>,
+    principal: Arc<PrincipalInNamespace>,
     hops: Option<Hops>,
 ) -> Result<(Json, LegacySession), String> {
     let texts = ["capabilities", "clientInfo"].into_iter().filter_map(|name| message.member(name));
@@ -75,7 +75,7 @@ pub(crate) async fn initialize(
     }
     let session = LegacySession::new(ClientHandshake {
         session: Arc::new(session),
-        member,
+        principal,
         version,
         capabilities: object("capabilities"),
         info: object("clientInfo"),

@@ -472,14 +472,14 @@ impl Namespace {
     }
 
     /// The state of a principal in this namespace.
-    pub(crate) fn member(&self, principal: &Principal) -> Arc<PrincipalInNamespace> {
+    pub(crate) fn principal(&self, principal: &Principal) -> Arc<PrincipalInNamespace> {
         let known = self.members.read();
-        if let Some(member) = known.get(principal) {
-            return Arc::clone(member);
+        if let Some(entry) = known.get(principal) {
+            return Arc::clone(entry);
         }
         drop(known);
         let mut known = self.members.write();
-        let member = known.entry(principal.clone()).or_insert_with(|| {
+        let entry = known.entry(principal.clone()).or_insert_with(|| {
             let session = Session {
                 id: CallId::next().to_string().into(),
                 namespace: Arc::clone(&self.name),
@@ -492,7 +492,7 @@ impl Namespace {
                 Arc::clone(&self.in_flight),
             ))
         });
-        Arc::clone(member)
+        Arc::clone(entry)
     }
 
     /// The limits for messages of clients.

@@ -128,7 +128,7 @@ pub(super) fn resource_owner(
     if let Some(server) = snapshot.resource(uri).or_else(|| snapshot.only_server()) {
         return Ok(Arc::clone(server));
     }
-    let mut returned = incoming.caller.member.links.servers(uri);
+    let mut returned = incoming.caller.principal.links.servers(uri);
     returned.retain(|name| snapshot.server(name).is_some());
     match &*returned {
         [] => snapshot.likely_owner(uri).ok_or(NoOwner::Unknown),
@@ -215,7 +215,7 @@ async fn forward(
 ) -> JsonRpcResponse {
     let namespace = &incoming.namespace;
     let current = namespace.current_chain();
-    let _entered = match incoming.caller.member.admit(current.settings.limits.in_flight) {
+    let _entered = match incoming.caller.principal.admit(current.settings.limits.in_flight) {
         Ok(entered) => entered,
         Err(full) => return JsonRpcResponse::full(incoming.id(), &full),
     };

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use toolgate::Notice;
+use toolgate::NotificationDecision;
 use toolgate_wire::{
     Json, Message, error_response,
     mcp::{code, method},
@@ -121,9 +121,9 @@ impl ServerEvents for Gateway {
         let namespace = self.namespaces().find(|n| n.name == session.session.namespace);
         let Some(namespace) = namespace else { return false };
         match namespace.current_chain().stack.chain.notice(message.method(), params.as_ref()) {
-            Notice::AsItCame => {}
-            Notice::Changed(changed) => params = Some(changed),
-            Notice::Withheld(why) => {
+            NotificationDecision::AsItCame => {}
+            NotificationDecision::Changed(changed) => params = Some(changed),
+            NotificationDecision::Withheld(why) => {
                 let name = &server.name;
                 tracing::warn!(server = %name, "a question of the server is withheld: {why}");
                 return false;

@@ -34,7 +34,7 @@ pub(super) async fn listen(gateway: &Gateway, incoming: &IncomingRequest) -> Jso
             "`notifications` must say what to listen to",
         );
     };
-    let _place = match incoming.caller.member.account.take(UsageKind::Sessions, 1) {
+    let _place = match incoming.caller.principal.account.take(UsageKind::Sessions, 1) {
         Ok(place) => place,
         Err(full) => return JsonRpcResponse::full(incoming.id(), &full),
     };
@@ -126,7 +126,7 @@ async fn subscribe_all(
                 &server,
                 address,
                 Era::Modern,
-                &caller.member.account,
+                &caller.principal.account,
                 || caller.owner(),
             )
             .await;
@@ -179,12 +179,12 @@ pub(super) async fn subscribe(incoming: &IncomingRequest) -> JsonRpcResponse {
         let full = LimitReached::in_session("subscriptions", MAX_SUBSCRIPTIONS);
         return JsonRpcResponse::full(incoming.id(), &full);
     }
-    let _entered = match incoming.caller.member.admit(incoming.namespace.max_in_flight()) {
+    let _entered = match incoming.caller.principal.admit(incoming.namespace.max_in_flight()) {
         Ok(entered) => entered,
         Err(full) => return JsonRpcResponse::full(incoming.id(), &full),
     };
     let caller = &incoming.caller;
-    let account = &caller.member.account;
+    let account = &caller.principal.account;
     let uri = uri.as_str().into();
     match SubscriptionGuard::to(&server, uri, Era::Legacy, account, || caller.owner()).await {
         Ok(subscribed) => {

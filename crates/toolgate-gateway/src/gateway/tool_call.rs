@@ -158,7 +158,7 @@ async fn outcome(
     let entered = if is_nested {
         None
     } else {
-        Some(incoming.caller.member.admit(current.settings.limits.in_flight))
+        Some(incoming.caller.principal.admit(current.settings.limits.in_flight))
     };
     if let Some(Err(full)) = &entered {
         admitted.refuse(full.failure());

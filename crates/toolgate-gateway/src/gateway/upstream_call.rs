@@ -16,7 +16,8 @@ use std::{
 
 use bytes::Bytes;
 use toolgate::{
-    Boxed, Chain, Code, Context, Executed, Failure, InputRound, Notice, admission::Edits,
+    Boxed, Chain, Code, Context, Executed, Failure, InputRound, NotificationDecision,
+    admission::Edits,
 };
 use toolgate_wire::{
     Id, Json, Limits, Message, error_response,
@@ -268,9 +269,10 @@ impl UpstreamCall<'_> {
     async fn set_level(&self, to: Era) {
         let CallerProtocol::Modern(said) = &self.caller.speaks else { return };
         let Some(level) = said.level.filter(|_| to == Era::Legacy) else { return };
-        let told = self.server.raise_log_level(level, || self.caller.owner(), move || Some(level));
-        if let Some(told) = told {
-            let _ = told.await;
+        let raised =
+            self.server.raise_log_level(level, || self.caller.owner(), move || Some(level));
+        if let Some(raised) = raised {
+            let _ = raised.await;
         }
     }
 
@@ -328,7 +330,7 @@ impl UpstreamCall<'_> {
                     if self.is_one_of_several
                         && let Some(result) = answer.result()
                     {
-                        self.caller.member.links.note(&self.server.name, &result);
+                        self.caller.principal.links.note(&self.server.name, &result);
                     }
                     return Ok(ExchangeResult::Answer(self.attributed(answer)));
                 }
@@ -343,7 +345,7 @@ impl UpstreamCall<'_> {
                     }
                     CallerProtocol::Modern(_) => {
                         let question = self.attributed(self.filtered(question)?);
-                        let account = Arc::clone(&self.caller.member.account);
+                        let account = Arc::clone(&self.caller.principal.account);
                         let suspended = self.suspended_calls.suspend(
                             in_flight,
                             question,
@@ -417,14 +419,14 @@ impl UpstreamCall<'_> {
     fn filtered(&self, question: Message) -> Result<Message, Failure> {
         let params = if self.chain.sees_notices() { question.params() } else { None };
         match self.chain.notice(question.method(), params.as_ref()) {
-            Notice::AsItCame => Ok(question),
-            Notice::Changed(params) => {
+            NotificationDecision::AsItCame => Ok(question),
+            NotificationDecision::Changed(params) => {
                 let line = question.with(None, Some(params));
                 Message::parse(line, &Limits::default()).map_err(|refused| {
                     protocol_violation(&self.server.name, &refused.error.to_string())
                 })
             }
-            Notice::Withheld(why) => Err(withheld(&self.server.name, &why)),
+            NotificationDecision::Withheld(why) => Err(withheld(&self.server.name, &why)),
         }
     }
 
@@ -459,9 +461,9 @@ pub(crate) fn filter_message(
 ) -> Result<Bytes, String> {
     let params = if chain.sees_notices() { message.params() } else { None };
     match chain.notice(message.method(), params.as_ref()) {
-        Notice::AsItCame => Ok(message.line().clone()),
-        Notice::Changed(params) => Ok(message.with(None, Some(params))),
-        Notice::Withheld(why) => {
+        NotificationDecision::AsItCame => Ok(message.line().clone()),
+        NotificationDecision::Changed(params) => Ok(message.with(None, Some(params))),
+        NotificationDecision::Withheld(why) => {
             tracing::warn!(server, "a message of the server is withheld: {why}");
             Err(why)
         }

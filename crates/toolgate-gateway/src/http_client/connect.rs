@@ -15,7 +15,7 @@ use super::{
 
 /// Opens a connection within `connect_timeout`. The error is a message for the operator.
 pub(super) async fn connect(target: &Target) -> Result<Box<HttpConnection>, String> {
-    let within = target.bounds().connect_timeout;
+    let within = target.limits().connect_timeout;
     timeout(within, open(target)).await.unwrap_or_else(|_| {
         let (origin, seconds) = (target.origin(), within.as_secs_f32());
         Err(format!("cannot reach {origin}: no connection within {seconds} s"))
@@ -39,7 +39,7 @@ async fn open(target: &Target) -> Result<Box<HttpConnection>, String> {
             ClientStream::Tls(Box::new(stream))
         }
     };
-    let connection = HttpConnection::new(stream, target.bounds().max_head_bytes).await;
+    let connection = HttpConnection::new(stream, target.limits().max_head_bytes).await;
     connection.map(Box::new).map_err(|error| format!("no connection to {origin}: {error}"))
 }
 
@@ -58,7 +58,7 @@ async fn dial(target: &Target) -> io::Result<TcpStream> {
 /// Tries the addresses in turn. Each gets an equal share of the remaining time, so that one that does not respond does
 /// not use up the time of the others.
 async fn first_that_answers(addresses: Vec<SocketAddr>, target: &Target) -> io::Result<TcpStream> {
-    let end = Instant::now() + target.bounds().connect_timeout;
+    let end = Instant::now() + target.limits().connect_timeout;
     let mut failed = io::Error::new(io::ErrorKind::NotFound, "its name has no address");
     let mut left = u32::try_from(addresses.len()).unwrap_or(u32::MAX);
     for address in addresses {

@@ -27,7 +27,7 @@ use self::{connect::connect, connection::NoResponse, pool::Pool};
 pub(crate) use self::{
     events::EventStream,
     response::{BodyError, HttpResponse},
-    target::{Bounds, Target},
+    target::{ConnectionLimits, Target},
 };
 
 /// Why there is no response.
@@ -50,7 +50,7 @@ pub(crate) struct HttpClient {
 
 impl HttpClient {
     pub(crate) fn new(target: Arc<Target>) -> Self {
-        let pool = Pool::new(target.origin(), target.bounds());
+        let pool = Pool::new(target.origin(), target.limits());
         Self { target, pool }
     }
 
@@ -71,8 +71,8 @@ impl HttpClient {
         extra: &[(HeaderName, HeaderValue)],
         body: Bytes,
     ) -> Result<HttpResponse, SendError> {
-        let is_safe = method == Method::GET;
-        self.exchange((method, path), extra, body, is_safe).await
+        let is_idempotent = method == Method::GET;
+        self.exchange((method, path), extra, body, is_idempotent).await
     }
 
     /// Posts a request that changes nothing at the server. If the server closes a pooled connection after a part of the
@@ -91,7 +91,7 @@ impl HttpClient {
         (method, path): (Method, Option<&str>),
         extra: &[(HeaderName, HeaderValue)],
         body: Bytes,
-        is_safe: bool,
+        is_idempotent: bool,
     ) -> Result<HttpResponse, SendError> {
         let path = self.target.path(path)?;
         let shard = self.pool.shard();
@@ -104,7 +104,7 @@ impl HttpClient {
                 None => Box::pin(connect(&self.target)).await.map_err(SendError::NotSent)?,
             };
             let request = self.target.request(&method, &path, extra, body.clone());
-            match connection.exchange(request, self.target.bounds().max_head_bytes).await {
+            match connection.exchange(request, self.target.limits().max_head_bytes).await {
                 Ok(response) => {
                     return self.checked(HttpResponse::new(
                         response,
@@ -114,7 +114,7 @@ impl HttpClient {
                 }
                 // The server closed the pooled connection: the request is sent on a new one.
                 Err(NoResponse::NotWritten(_)) if is_kept => {}
-                Err(NoResponse::Closed(_)) if is_kept && is_safe => {}
+                Err(NoResponse::Closed(_)) if is_kept && is_idempotent => {}
                 Err(error) => return Err(self.failed(&error)),
             }
         }

@@ -14,7 +14,7 @@ use parking_lot::{Mutex, MutexGuard};
 use tokio::runtime::{Handle, Id};
 
 use super::{
-    Bounds,
+    ConnectionLimits,
     connection::{HttpConnection, runtime},
 };
 
@@ -27,7 +27,7 @@ const SWEEP_INTERVAL: Duration = Duration::from_secs(10);
 pub(super) struct Shard {
     idle: Mutex<IdleConnections>,
     origin: Arc<str>,
-    bounds: Bounds,
+    limits: ConnectionLimits,
 }
 
 #[derive(Debug, Default)]
@@ -53,7 +53,7 @@ impl Shard {
             // Servers close connections that were idle for some time. After a shorter time hyper's own check before it
             // writes is enough; that check only knows what the runtime knows.
             let idle_time = now.saturating_duration_since(connection.idle_since);
-            let checks_socket = idle_time >= self.bounds.check_after;
+            let checks_socket = idle_time >= self.limits.check_after;
             if now < connection.use_until && (!checks_socket || connection.is_idle(true)) {
                 return Some(connection);
             }
@@ -67,12 +67,12 @@ impl Shard {
         }
         let now = Instant::now();
         connection.idle_since = now;
-        connection.use_until = now + connection.keep_alive.min(self.bounds.idle_timeout);
+        connection.use_until = now + connection.keep_alive.min(self.limits.idle_timeout);
         let mut idle = self.idle();
         if idle.connections.first().is_some_and(|oldest| oldest.use_until <= now) {
             idle.connections.remove(0);
         }
-        if idle.connections.len() >= self.bounds.max_idle {
+        if idle.connections.len() >= self.limits.max_idle {
             return;
         }
         let runtime = connection.runtime;
@@ -147,14 +147,14 @@ pub(super) struct Pool {
 }
 
 impl Pool {
-    pub(super) fn new(origin: &str, bounds: Bounds) -> Self {
+    pub(super) fn new(origin: &str, limits: ConnectionLimits) -> Self {
         static CORES: OnceLock<usize> = OnceLock::new();
         let cores = CORES.get_or_init(|| {
             std::thread::available_parallelism().map_or(1, usize::from).clamp(1, 64)
         });
         let origin: Arc<str> = origin.into();
         let shard =
-            |_| Arc::new(Shard { idle: Mutex::default(), origin: Arc::clone(&origin), bounds });
+            |_| Arc::new(Shard { idle: Mutex::default(), origin: Arc::clone(&origin), limits });
         Self { shards: (0..*cores).map(shard).collect() }
     }
 

@@ -25,7 +25,7 @@ use crate::hops;
 
 /// Limits of the connections to one server.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Bounds {
+pub(crate) struct ConnectionLimits {
     /// How long the client may take to open a connection, including TLS.
     pub(crate) connect_timeout: Duration,
     /// The most idle connections that each shard of the pool keeps.
@@ -38,7 +38,7 @@ pub(crate) struct Bounds {
     pub(crate) max_head_bytes: usize,
 }
 
-impl Default for Bounds {
+impl Default for ConnectionLimits {
     fn default() -> Self {
         Self {
             connect_timeout: Duration::from_secs(10),
@@ -90,14 +90,14 @@ pub(crate) struct Target {
     post: HeaderMap,
     /// The headers of all other requests.
     other: HeaderMap,
-    bounds: Bounds,
+    limits: ConnectionLimits,
 }
 
 impl Target {
     pub(crate) fn new(
         url: &str,
         headers: impl IntoIterator<Item = (String, String)>,
-        bounds: Bounds,
+        limits: ConnectionLimits,
     ) -> Result<Self, BadTarget> {
         let parts = url.parse::<Uri>().map_err(|error| BadTarget::Url(error.to_string()))?;
         let parts = parts.into_parts();
@@ -125,7 +125,7 @@ impl Target {
         let origin = format!("{scheme}://{authority}").into_boxed_str();
         let path = parts.path_and_query.unwrap_or(PathAndQuery::from_static("/"));
         let (post, other) = common_headers(&authority, headers)?;
-        Ok(Self { origin, path: path.into(), address, tls, post, other, bounds })
+        Ok(Self { origin, path: path.into(), address, tls, post, other, limits })
     }
 
     /// An endpoint that is no MCP server. A user name and password in the URL become the header `Authorization`, unless
@@ -133,14 +133,14 @@ impl Target {
     pub(crate) fn endpoint(
         url: &str,
         headers: impl IntoIterator<Item = (String, String)>,
-        bounds: Bounds,
+        limits: ConnectionLimits,
     ) -> Result<Self, BadTarget> {
         let (url, credentials) = without_user(url);
         let mut headers: Vec<_> = headers.into_iter().collect();
         if !headers.iter().any(|(name, _)| name.eq_ignore_ascii_case(AUTHORIZATION.as_str())) {
             headers.extend(credentials.map(|value| (AUTHORIZATION.to_string(), value)));
         }
-        let mut target = Self::new(&url, headers, bounds)?;
+        let mut target = Self::new(&url, headers, limits)?;
         for headers in [&mut target.post, &mut target.other] {
             headers.remove(ACCEPT);
             headers.remove(hops::HEADER);
@@ -153,8 +153,8 @@ impl Target {
         &self.origin
     }
 
-    pub(crate) fn bounds(&self) -> Bounds {
-        self.bounds
+    pub(crate) fn limits(&self) -> ConnectionLimits {
+        self.limits
     }
 
     /// The path of a request: the path of the configured URL, or `other` on the same server.
@@ -270,7 +270,7 @@ fn is_ours(name: &HeaderName) -> bool {
 
 fn common_headers(
     authority: &Authority,
-    given: impl IntoIterator<Item = (String, String)>,
+    headers: impl IntoIterator<Item = (String, String)>,
 ) -> Result<(HeaderMap, HeaderMap), BadTarget> {
     let mut other = HeaderMap::new();
     let host = HeaderValue::from_str(authority.as_str());
@@ -278,7 +278,7 @@ fn common_headers(
     let agent = concat!("toolgate/", env!("CARGO_PKG_VERSION"));
     other.insert(USER_AGENT, HeaderValue::from_static(agent));
     let mut set = Vec::new();
-    for (name, value) in given {
+    for (name, value) in headers {
         let Ok(parsed) = HeaderName::try_from(name.as_str()) else {
             return Err(BadTarget::HeaderName(name));
         };

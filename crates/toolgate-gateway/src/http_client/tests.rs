@@ -14,7 +14,7 @@ use self::server::{Seen, Server};
 use super::{target::BadTarget, *};
 
 fn target(url: &str) -> Target {
-    Target::new(url, [], Bounds::default()).unwrap()
+    Target::new(url, [], ConnectionLimits::default()).unwrap()
 }
 
 fn client(url: &str) -> HttpClient {
@@ -59,7 +59,8 @@ async fn headers_are_sent_in_order_and_are_never_shown() {
     let server = Server::start().await;
     let set = [("Authorization", "Bearer s3cret"), ("X-Team", "a"), ("x-team", "b")];
     let set = set.map(|(name, value)| (name.to_owned(), value.to_owned()));
-    let target = Target::new(&server.url("/s3cret?t=s3cret"), set, Bounds::default()).unwrap();
+    let target =
+        Target::new(&server.url("/s3cret?t=s3cret"), set, ConnectionLimits::default()).unwrap();
     assert!(!format!("{target:?}").contains("s3cret"), "{target:?}");
     let client = HttpClient::new(Arc::new(target));
     let extra = [(HeaderName::from_static("mcp-session-id"), HeaderValue::from_static("7"))];
@@ -80,7 +81,7 @@ async fn an_endpoint_gets_the_user_of_its_address_and_nothing_of_mcp() {
     for (name, line) in [("x-a", "Basic dXNlcjpzM2NyZXQ="), ("Authorization", "mine")] {
         let server = Server::start().await;
         let url = server.url("/in").replace("http://", "http://us%65r:s3cret@");
-        let target = Target::endpoint(&url, set(name), Bounds::default()).unwrap();
+        let target = Target::endpoint(&url, set(name), ConnectionLimits::default()).unwrap();
         assert!(!target.origin().contains("s3cret"));
         posted(&HttpClient::new(Arc::new(target)), "x").await;
         server.next().await;
@@ -94,12 +95,12 @@ async fn an_endpoint_gets_the_user_of_its_address_and_nothing_of_mcp() {
 async fn a_safe_request_that_a_kept_connection_lost_is_sent_once_more() {
     let server = Server::start().await;
     let client = client(&server.url("/none"));
-    for (is_safe, sent) in [(true, 2), (false, 1)] {
+    for (is_idempotent, sent) in [(true, 2), (false, 1)] {
         let first = client.send(Method::POST, Some("/ok"), &[], Bytes::new()).await.unwrap();
         first.whole(10).await.unwrap();
         server.so_far().await;
         let body = Bytes::from_static(b"x");
-        let lost = if is_safe {
+        let lost = if is_idempotent {
             client.post_idempotent(None, &[], body).await
         } else {
             client.send(Method::POST, None, &[], body).await
@@ -185,8 +186,11 @@ async fn a_server_that_takes_no_connection_is_given_up_in_time() {
     // The server listens but never responds to the TLS handshake.
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("https://{}/", listener.local_addr().unwrap());
-    let bounds = Bounds { connect_timeout: Duration::from_millis(50), ..Bounds::default() };
-    let client = HttpClient::new(Arc::new(Target::new(&url, [], bounds).unwrap()));
+    let limits = ConnectionLimits {
+        connect_timeout: Duration::from_millis(50),
+        ..ConnectionLimits::default()
+    };
+    let client = HttpClient::new(Arc::new(Target::new(&url, [], limits).unwrap()));
     let error = post(&client, "x").await.unwrap_err();
     assert!(
         matches!(&error, SendError::NotSent(text) if text.contains("within 0.05 s")),
@@ -328,8 +332,8 @@ fn each_runtime_has_connections_of_its_own() {
 #[test]
 fn a_connection_whose_end_the_runtime_has_not_noticed_is_replaced() {
     let (url, seen, go_on) = server_on_thread("/closed-on-signal");
-    let bounds = Bounds { check_after: Duration::ZERO, ..Bounds::default() };
-    let client = HttpClient::new(Arc::new(Target::new(&url, [], bounds).unwrap()));
+    let limits = ConnectionLimits { check_after: Duration::ZERO, ..ConnectionLimits::default() };
+    let client = HttpClient::new(Arc::new(Target::new(&url, [], limits).unwrap()));
     runtime().block_on(async {
         assert_eq!(posted(&client, "1").await, "1");
         // Lets the other tasks of the runtime finish their work.
@@ -416,7 +420,7 @@ async fn an_event_without_end_is_refused() {
 fn what_cannot_be_spoken_to_is_told_without_secrets() {
     let bad = |url: &str, headers: &[(&str, &str)]| {
         let headers = headers.iter().map(|(name, value)| ((*name).into(), (*value).into()));
-        Target::new(url, headers, Bounds::default()).unwrap_err()
+        Target::new(url, headers, ConnectionLimits::default()).unwrap_err()
     };
     assert!(matches!(bad("http://a b/", &[]), BadTarget::Url(_)));
     assert!(matches!(bad("/mcp", &[]), BadTarget::Url(_)));
@@ -431,7 +435,7 @@ fn what_cannot_be_spoken_to_is_told_without_secrets() {
         assert_eq!(bad("http://h/", &[(ours, "1")]), BadTarget::OurHeader(ours.to_owned()));
     }
     for good in ["http://[::1]:80/mcp", "http://localhost", "https://h.example/mcp?x=1"] {
-        Target::new(good, [], Bounds::default()).unwrap();
+        Target::new(good, [], ConnectionLimits::default()).unwrap();
     }
     let target = target("http://h?x=1");
     assert_eq!(target.path(None).unwrap(), "/?x=1");

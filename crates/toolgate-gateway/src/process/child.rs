@@ -12,7 +12,7 @@ use std::{
 use rustix::process::{Pid, Signal};
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
 
-use crate::process::keeper::{self, KEEPER_TIMEOUT, POLL_INTERVAL, ProcessGroup, Role};
+use crate::process::keeper::{self, POLL_INTERVAL, ProcessGroup, Role, TERM_TIMEOUT};
 
 /// The command of a server, with its environment and its folder.
 #[derive(Clone, Debug, Default)]
@@ -34,7 +34,7 @@ pub enum Environment {
     #[default]
     Usual,
     /// The variables that any program needs, and these.
-    Only(Vec<OsString>),
+    Selected(Vec<OsString>),
     /// All variables except these and toolgate's own secrets. The variables of `Usual` always pass.
     Except(Vec<OsString>),
     /// The variables that a terminal needs, except these. For toolgate's built-in tmux server.
@@ -67,7 +67,7 @@ impl Environment {
         }
         match self {
             Self::Usual => is_usual,
-            Self::Only(names) => is_needed() || names.iter().any(|other| other == name),
+            Self::Selected(names) => is_needed() || names.iter().any(|other| other == name),
             Self::Except(names) => {
                 is_usual || !(is_own_secret() || names.iter().any(|other| other == name))
             }
@@ -169,10 +169,10 @@ pub(crate) fn start(server: &ServerCommand) -> Result<(ServerProcess, Pipes), St
 
 impl ServerProcess {
     /// Waits until the server ends by itself, then ends the processes that it left in its group. Cancel safe.
-    pub(crate) async fn ended(&mut self) -> Ending {
+    pub(crate) async fn wait(&mut self) -> Ending {
         let status = self.child.wait().await;
         if self.group.signal(Signal::TERM) {
-            let deadline = tokio::time::Instant::now() + KEEPER_TIMEOUT;
+            let deadline = tokio::time::Instant::now() + TERM_TIMEOUT;
             while self.group.is_there() && tokio::time::Instant::now() < deadline {
                 tokio::time::sleep(POLL_INTERVAL).await;
             }
@@ -184,13 +184,13 @@ impl ServerProcess {
 
     /// Waits up to `grace` until the server ends by itself, then ends it with SIGTERM and at last SIGKILL.
     pub(crate) async fn end(&mut self, grace: Duration) -> Ending {
-        for (grace, signal) in [(grace, Signal::TERM), (KEEPER_TIMEOUT, Signal::KILL)] {
-            if let Ok(ending) = tokio::time::timeout(grace, self.ended()).await {
+        for (grace, signal) in [(grace, Signal::TERM), (TERM_TIMEOUT, Signal::KILL)] {
+            if let Ok(ending) = tokio::time::timeout(grace, self.wait()).await {
                 return ending;
             }
             self.group.signal(signal);
         }
-        self.ended().await
+        self.wait().await
     }
 }
 

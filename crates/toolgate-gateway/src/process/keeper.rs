@@ -30,7 +30,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 pub const COMMAND: &str = "keep-server";
 
 /// How long the processes of a server may take to end after SIGTERM.
-pub(super) const KEEPER_TIMEOUT: Duration = Duration::from_secs(2);
+pub(super) const TERM_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The interval between two checks whether the processes have ended.
 pub(super) const POLL_INTERVAL: Duration = Duration::from_millis(10);
@@ -125,7 +125,7 @@ fn keep() -> io::Result<u8> {
         }
     }
     groups.retain(|group| signal_group(*group, Signal::TERM));
-    let deadline = Instant::now() + KEEPER_TIMEOUT;
+    let deadline = Instant::now() + TERM_TIMEOUT;
     while !groups.is_empty() && Instant::now() < deadline {
         std::thread::sleep(POLL_INTERVAL);
         groups.retain(|group| is_there(*group));

@@ -15,7 +15,7 @@ use toolgate::{
 use crate::{
     backoff::Backoff,
     config::TrailConfig,
-    http_client::{Bounds, HttpClient, Target},
+    http_client::{ConnectionLimits, HttpClient, Target},
 };
 
 /// The delay after the first failed try. It doubles after each further one, up to `MAX_RETRY_WAIT`.
@@ -65,7 +65,7 @@ impl TrailPost {
     fn new(config: &TrailConfig) -> Result<Self, String> {
         let headers = config.headers.iter();
         let headers = headers.map(|(name, value)| (name.clone(), value.as_str().to_owned()));
-        let target = Target::endpoint(config.url.as_str(), headers, Bounds::default());
+        let target = Target::endpoint(config.url.as_str(), headers, ConnectionLimits::default());
         // The errors of `Target` do not repeat the URL, which may contain a secret.
         let target = target.map_err(|error| format!("`trail`: {error}"))?;
         let client = HttpClient::new(Arc::new(target));

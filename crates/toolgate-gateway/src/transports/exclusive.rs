@@ -101,7 +101,7 @@ struct Client {
     gateway: Arc<Gateway>,
     namespace: Arc<Namespace>,
     server: Arc<Server>,
-    member: Arc<PrincipalInNamespace>,
+    principal: Arc<PrincipalInNamespace>,
     out: Arc<WriteQueue>,
     requests: Arc<ActiveRequests>,
     /// The client's capabilities and info from `initialize`, and the negotiated version.
@@ -139,17 +139,17 @@ enum Response {
 
 impl Client {
     fn new(gateway: Arc<Gateway>, namespace: Arc<Namespace>, server: Arc<Server>) -> Self {
-        let principal = Principal::local();
-        let member = namespace.member(&principal);
+        let local = Principal::local();
+        let principal = namespace.principal(&local);
         let session = Session {
             id: CallId::next().to_string().into(),
             namespace: Arc::clone(&namespace.name),
-            principal,
+            principal: local,
         };
         let requests: Arc<ActiveRequests> = Arc::default();
         let unknown = LegacySession::new(ClientHandshake {
             session: Arc::new(session),
-            member: Arc::clone(&member),
+            principal: Arc::clone(&principal),
             version: "".into(),
             capabilities: Json::empty_object(),
             info: Json::empty_object(),
@@ -159,7 +159,7 @@ impl Client {
             gateway,
             namespace,
             server,
-            member,
+            principal,
             out: Arc::new(WriteQueue::new()),
             requests,
             session: ArcSwap::from_pointee(unknown),
@@ -210,7 +210,7 @@ impl Client {
         if is_governed && let Some(id) = message.id().cloned() {
             let caller = Caller {
                 session: Arc::clone(&self.session.load().session),
-                member: Arc::clone(&self.member),
+                principal: Arc::clone(&self.principal),
                 transport: Transport::Stdio,
                 speaks,
                 hops: None,
@@ -371,7 +371,7 @@ impl Client {
         };
         let session = LegacySession::new(ClientHandshake {
             session: Arc::clone(&self.session.load().session),
-            member: Arc::clone(&self.member),
+            principal: Arc::clone(&self.principal),
             version: version.as_ref().into(),
             capabilities: object("capabilities"),
             info: object("clientInfo"),
@@ -442,7 +442,7 @@ impl Client {
         let mut backoff = Backoff::new();
         loop {
             let code = tokio::select! {
-                ending = process.ended() => {
+                ending = process.wait() => {
                     self.server.set_down(&ending.map_or_else(|| "it is gone".to_owned(), |e| e.to_string()));
                     let code = ending.and_then(Ending::code).unwrap_or(1);
                     u8::try_from(code).unwrap_or(1)

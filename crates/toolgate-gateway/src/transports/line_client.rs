@@ -130,7 +130,7 @@ impl LineClient {
             Ok(hops) => hops,
             Err(why) => return JsonRpcResponse::refused(Some(id), code::INVALID_REQUEST, why),
         };
-        let member = self.namespace.member(&self.principal);
+        let member = self.namespace.principal(&self.principal);
         let place = match member.account.take(usage::UsageKind::Sessions, 1) {
             Ok(place) => place,
             Err(full) => return JsonRpcResponse::full(id, &full),
@@ -175,16 +175,16 @@ impl LineClient {
     }
 
     fn caller(&self, speaks: CallerProtocol, hops: Option<Hops>) -> Caller {
-        let (session, member) = match &speaks {
+        let (session, principal) = match &speaks {
             CallerProtocol::Legacy(session) => {
-                (Arc::clone(&session.session), Arc::clone(&session.member))
+                (Arc::clone(&session.session), Arc::clone(&session.principal))
             }
             CallerProtocol::Modern(_) => {
-                let member = self.namespace.member(&self.principal);
-                (Arc::clone(&member.session), member)
+                let principal = self.namespace.principal(&self.principal);
+                (Arc::clone(&principal.session), principal)
             }
         };
-        Caller { session, member, transport: self.transport, speaks, hops }
+        Caller { session, principal, transport: self.transport, speaks, hops }
     }
 
     fn speaks(&self, message: &Message) -> Result<CallerProtocol, Box<JsonRpcResponse>> {

@@ -24,7 +24,7 @@ use super::{
 };
 use crate::{
     config::{HttpTransport, Protocol, Start},
-    http_client::{Bounds, HttpClient, Target},
+    http_client::{ConnectionLimits, HttpClient, Target},
     implementation_info::ourselves,
     process::{
         child::{self, ServerCommand},
@@ -248,7 +248,7 @@ impl<'a> Attempt<'a> {
         let url = config.url.as_ref().map(crate::config::Text::as_str).unwrap_or_default();
         let headers =
             config.headers.iter().map(|(name, value)| (name.clone(), value.as_str().to_owned()));
-        let target = Target::new(url, headers, Bounds::default());
+        let target = Target::new(url, headers, ConnectionLimits::default());
         let target = target.map_err(|error| unavailable(&server.name, &error.to_string()))?;
         let client = Arc::new(HttpClient::new(Arc::new(target)));
         let params = self.handshake_params();
@@ -396,11 +396,11 @@ impl SupervisedProcess {
         let name = Arc::clone(&server.name);
         let (is_ours, ending) = loop {
             tokio::select! {
-                ending = self.process.ended() => break (false, ending),
+                ending = self.process.wait() => break (false, ending),
                 // The process closed its output: it cannot respond any more, even if it lives on.
                 _ = &mut self.reader, if !self.has_read => {
                     self.has_read = true;
-                    match timeout(DRAIN_TIMEOUT, self.process.ended()).await {
+                    match timeout(DRAIN_TIMEOUT, self.process.wait()).await {
                         Ok(ending) => break (false, ending),
                         Err(_) => break (false, self.end("it closed its output").await),
                     }

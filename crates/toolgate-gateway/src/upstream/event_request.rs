@@ -16,7 +16,7 @@ use super::{
     failures::{connection_lost, protocol_violation, unavailable},
     pending::{PendingId, PendingOutcome, SideEvent, cancellation, numeric_id, with_token},
     request::{
-        IdRewrite, Interest, Requester, StartFailure, UpstreamEvent, UpstreamRequest, is_safe,
+        IdRewrite, Interest, Requester, StartFailure, UpstreamEvent, UpstreamRequest, is_idempotent,
     },
     resume::Resume,
     streamable_http::{PostResult, StreamableHttp},
@@ -109,7 +109,7 @@ impl EventRequest {
             phase: Phase::Over,
             resume: Resume::default(),
         };
-        let (body, is_safe) = (compose(rewrite), is_safe(request.method));
+        let (body, is_idempotent) = (compose(rewrite), is_idempotent(request.method));
         let may_notify = sent.interest.requester != Requester::Gateway
             || request.method == method::RESOURCES_SUBSCRIBE;
         let needs_stream = http.era() == Era::Legacy && http.has_session() && may_notify;
@@ -118,7 +118,7 @@ impl EventRequest {
             let (http, expected) = (Arc::clone(http), sent.expected.clone());
             sent.phase = Phase::Sending(Box::pin(async move {
                 http.wait_for_stream().await;
-                let answered = http.post(is_safe, http.session_headers(), body).await;
+                let answered = http.post(is_idempotent, http.session_headers(), body).await;
                 http.read_response(answered, &expected).await
             }));
             return Ok(StartedExchange::Streaming(Box::new(sent)));
@@ -127,8 +127,8 @@ impl EventRequest {
             http.wait_for_stream().await;
         }
         let answered = match http.era() {
-            Era::Modern => http.post(is_safe, &http.request_headers(&request), body).await,
-            Era::Legacy => http.post(is_safe, http.session_headers(), body).await,
+            Era::Modern => http.post(is_idempotent, &http.request_headers(&request), body).await,
+            Era::Legacy => http.post(is_idempotent, http.session_headers(), body).await,
         };
         match http.read_response(answered, &sent.expected).await {
             Ok(PostResult::Response(message)) => {

@@ -26,7 +26,7 @@ pub(crate) struct ExclusiveProcess {
 
 impl ExclusiveProcess {
     /// Waits until the process is gone. Cancel safe.
-    pub(crate) async fn ended(&self) -> Option<Ending> {
+    pub(crate) async fn wait(&self) -> Option<Ending> {
         self.life.gone.cancelled().await;
         self.life.ending.get().copied()
     }
@@ -34,7 +34,7 @@ impl ExclusiveProcess {
     /// Closes the input of the process, and waits until it is gone.
     pub(crate) async fn end(&self) -> Option<Ending> {
         self.life.stop.cancel();
-        self.ended().await
+        self.wait().await
     }
 }
 

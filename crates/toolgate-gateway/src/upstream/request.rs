@@ -92,7 +92,7 @@ impl<'a> UpstreamRequest<'a> {
 }
 
 /// Whether requests of this method change nothing on any server: the gateway may send them twice.
-pub(crate) fn is_safe(method: &str) -> bool {
+pub(crate) fn is_idempotent(method: &str) -> bool {
     matches!(
         method,
         method::TOOLS_LIST

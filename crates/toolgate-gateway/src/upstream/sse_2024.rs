@@ -149,7 +149,7 @@ struct Outgoing {
     /// The id, if the message is a request.
     id: Option<Id>,
     /// Whether it may be sent twice.
-    is_safe: bool,
+    is_idempotent: bool,
 }
 
 impl Poster {
@@ -159,13 +159,13 @@ impl Poster {
         while let Some(line) = queue.next().await {
             let message = Message::parse(line.clone(), &self.limits).ok();
             let request = message.filter(|message| message.shape() == Shape::Request);
-            let is_safe =
-                request.as_ref().is_some_and(|message| request::is_safe(message.method()));
+            let is_idempotent =
+                request.as_ref().is_some_and(|message| request::is_idempotent(message.method()));
             let id = request.and_then(|message| message.id().cloned());
             let is_request = id.is_some();
             let Ok(permit) = Arc::clone(&permits).acquire_owned().await else { return };
             let poster = Arc::clone(&self);
-            let posting = async move { poster.post(Outgoing { line, id, is_safe }).await };
+            let posting = async move { poster.post(Outgoing { line, id, is_idempotent }).await };
             if is_request {
                 tokio::spawn(async move {
                     posting.await;
@@ -181,7 +181,7 @@ impl Poster {
     async fn post(&self, message: Outgoing) {
         let path = Some(self.path.as_str());
         let posting = async {
-            if message.is_safe {
+            if message.is_idempotent {
                 self.client.post_idempotent(path, &[], message.line).await
             } else {
                 self.client.send(Method::POST, path, &[], message.line).await

@@ -127,11 +127,11 @@ impl StreamableHttp {
     /// Posts a request. A safe one may be sent twice.
     pub(super) async fn post(
         &self,
-        is_safe: bool,
+        is_idempotent: bool,
         headers: &[(HeaderName, HeaderValue)],
         body: Bytes,
     ) -> Result<HttpResponse, SendError> {
-        if is_safe {
+        if is_idempotent {
             self.client.post_idempotent(None, headers, body).await
         } else {
             self.client.send(Method::POST, None, headers, body).await

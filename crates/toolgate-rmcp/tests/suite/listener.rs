@@ -104,7 +104,7 @@ impl Listener {
     }
 }
 
-type Told = NotificationContext<RoleClient>;
+type EventContext = NotificationContext<RoleClient>;
 type Asked = RequestContext<RoleClient>;
 
 impl ClientHandler for Listener {
@@ -145,19 +145,19 @@ impl ClientHandler for Listener {
         Ok(ListRootsResult::new(vec![Root::new("file:///root")]))
     }
 
-    async fn on_progress(&self, params: ProgressNotificationParam, _: Told) {
+    async fn on_progress(&self, params: ProgressNotificationParam, _: EventContext) {
         self.hear("progress", json!(params)).await;
     }
 
-    async fn on_logging_message(&self, params: LoggingMessageNotificationParam, _: Told) {
+    async fn on_logging_message(&self, params: LoggingMessageNotificationParam, _: EventContext) {
         self.hear("log", json!(params)).await;
     }
 
-    async fn on_resource_updated(&self, params: ResourceUpdatedNotificationParam, _: Told) {
+    async fn on_resource_updated(&self, params: ResourceUpdatedNotificationParam, _: EventContext) {
         self.hear("resource", json!(params)).await;
     }
 
-    async fn on_tool_list_changed(&self, _: Told) {
+    async fn on_tool_list_changed(&self, _: EventContext) {
         self.hear("tools", Value::Null).await;
     }
 }

@@ -25,7 +25,7 @@ use serde_json::json;
 use crate::everything::Everything;
 
 type Asked = RequestContext<RoleServer>;
-type Told = NotificationContext<RoleServer>;
+type EventContext = NotificationContext<RoleServer>;
 type Page = Option<PaginatedRequestParams>;
 
 impl Everything {
@@ -181,23 +181,23 @@ impl ServerHandler for Everything {
         Ok(CustomResult(json!({"asked": request.method, "with": request.params})))
     }
 
-    async fn on_cancelled(&self, notification: CancelledNotificationParam, _: Told) {
+    async fn on_cancelled(&self, notification: CancelledNotificationParam, _: EventContext) {
         self.told(format!("cancelled: {}", notification.reason.unwrap_or_default()));
     }
 
-    async fn on_progress(&self, notification: ProgressNotificationParam, _: Told) {
+    async fn on_progress(&self, notification: ProgressNotificationParam, _: EventContext) {
         self.told(format!("progress {}", notification.progress));
     }
 
-    async fn on_initialized(&self, _: Told) {
+    async fn on_initialized(&self, _: EventContext) {
         self.told("initialized");
     }
 
-    async fn on_roots_list_changed(&self, _: Told) {
+    async fn on_roots_list_changed(&self, _: EventContext) {
         self.told("roots");
     }
 
-    async fn on_custom_notification(&self, notification: CustomNotification, _: Told) {
+    async fn on_custom_notification(&self, notification: CustomNotification, _: EventContext) {
         self.told(format!("custom {}", notification.method));
     }
 }

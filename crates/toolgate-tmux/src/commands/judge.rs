@@ -46,7 +46,7 @@ pub(super) struct PipeData {
     /// Whether it was downloaded, or decoded from a text that hides it.
     pub(super) fetched: bool,
     /// Whether it comes from a pipe or a file, not from the terminal.
-    pub(super) given: bool,
+    pub(super) piped: bool,
 }
 
 /// How the current command would run.
@@ -186,7 +186,7 @@ impl<'a> Judge<'a> {
         let mut input = input.clone();
         for command in &pipeline.0 {
             input = self.deeper(|judge| judge.command(command, &input));
-            input.given = true;
+            input.piped = true;
         }
         input
     }
@@ -283,21 +283,21 @@ impl<'a> Judge<'a> {
                     let files = self.args(std::slice::from_ref(word));
                     let file = files.into_iter().next().unwrap_or_default();
                     let fetched = file.fetched || self.downloaded.contains(&file.text);
-                    let given = !matches!(&*file.text, "/dev/null" | "/dev/tty");
+                    let piped = !matches!(&*file.text, "/dev/null" | "/dev/tty");
                     let text = file.content.map(|text| text.to_string());
-                    input = PipeData { text, fetched, given };
+                    input = PipeData { text, fetched, piped };
                 }
                 Redirect::Text(word) => {
                     let value = self.value(word);
                     let text = Some(value.text + "\n");
-                    input = PipeData { text, fetched: value.fetched, given: true };
+                    input = PipeData { text, fetched: value.fetched, piped: true };
                 }
                 Redirect::HereDocument(number) => {
                     let docs = Rc::clone(&self.docs);
                     let body = docs.get(*number).map(|doc| doc.body.clone()).unwrap_or_default();
                     let value = self.value(&body);
                     let text = Some(value.text);
-                    input = PipeData { text, fetched: value.fetched, given: true };
+                    input = PipeData { text, fetched: value.fetched, piped: true };
                 }
                 Redirect::Copied => {}
                 Redirect::Write(word) => self.written(word, line, ">"),

@@ -270,7 +270,7 @@ impl Judge<'_> {
             let last = urls.last().and_then(|url| url.text.rsplit('/').next());
             self.downloaded.extend(last.filter(|_| keeps_name).map(str::to_owned));
         }
-        PipeData { text, fetched, given: false }
+        PipeData { text, fetched, piped: false }
     }
 }
 

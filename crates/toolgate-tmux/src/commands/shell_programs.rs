@@ -245,7 +245,7 @@ fn is_input(file: &Arg) -> bool {
 fn standard_input(judge: &mut Judge<'_>, line: &[Arg], input: &PipeData) -> PipeData {
     match &input.text {
         _ if input.fetched => judge.find(Class::PipeToShell, line, DOWNLOADED),
-        None if input.given => judge.find(Class::Unparsed, line, UNSEEN),
+        None if input.piped => judge.find(Class::Unparsed, line, UNSEEN),
         _ => {}
     }
     let text = input.text.as_deref().unwrap_or_default();
@@ -263,7 +263,7 @@ fn sourced(judge: &mut Judge<'_>, line: &[Arg], file: &Arg, input: &PipeData) {
         Some(text) => drop(judge.text(text, false, &PipeData::default())),
         None if file.text == PIPED => judge.find(Class::Unparsed, line, UNSEEN),
         None if is_input(file) => {
-            let input = PipeData { given: true, ..input.clone() };
+            let input = PipeData { piped: true, ..input.clone() };
             standard_input(judge, line, &input);
         }
         None => {}
@@ -305,7 +305,7 @@ fn interpreter(judge: &mut Judge<'_>, line: &[Arg], args: &[Arg], input: &PipeDa
     {
         judge.find(Class::PipeToShell, line, DOWNLOADED);
     }
-    PipeData { text: None, fetched: input.fetched, given: false }
+    PipeData { text: None, fetched: input.fetched, piped: false }
 }
 
 impl Judge<'_> {

@@ -31,30 +31,30 @@ pub(super) enum Phase {
 /// Reads a pane's bytes and keeps those between the marks of one command.
 pub(super) struct OutputReader {
     parser: Parser,
-    page: Terminal,
+    terminal: Terminal,
 }
 
 impl OutputReader {
     /// For the command with these marks, in a pane of this height.
     pub(super) fn new(nonce: &str, height: usize) -> Self {
-        Self { parser: Parser::new(), page: Terminal::new(nonce, height) }
+        Self { parser: Parser::new(), terminal: Terminal::new(nonce, height) }
     }
 
     pub(super) fn read(&mut self, bytes: &[u8]) -> Phase {
-        self.parser.advance(&mut self.page, bytes);
-        self.page.phase
+        self.parser.advance(&mut self.terminal, bytes);
+        self.terminal.phase
     }
 
     /// Some bytes were missed: all output before them is discarded, so that the text has no gap.
     pub(super) fn missed(&mut self) {
-        self.page.forget();
-        self.page.missed = true;
-        self.page.phase = Phase::Running;
+        self.terminal.forget();
+        self.terminal.missed = true;
+        self.terminal.phase = Phase::Running;
         self.parser = Parser::new();
     }
 
     pub(super) fn finish(self) -> CommandOutput {
-        self.page.finish()
+        self.terminal.finish()
     }
 }
 

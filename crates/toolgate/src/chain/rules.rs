@@ -60,7 +60,7 @@ pub enum ChainMistake {
     #[error(
         "`{0}` stands in the chain twice: remove one of them, or give one another name with `named`"
     )]
-    Twice(&'static str),
+    DuplicateLayer(&'static str),
     /// A layer needs another one.
     #[error("`{layer}` needs `{other}`, which the chain lacks: {why}; add `{other}`")]
     Missing {
@@ -90,7 +90,7 @@ pub(super) fn check(infos: &[Info]) -> Result<(), BadChain> {
     let mut mistakes = Vec::new();
     for (at, info) in infos.iter().enumerate() {
         if infos.iter().take(at).any(|before| before.name == info.name) {
-            mistakes.push(ChainMistake::Twice(info.name));
+            mistakes.push(ChainMistake::DuplicateLayer(info.name));
             continue;
         }
         for rule in info.order {

@@ -123,7 +123,7 @@ fn of_all_orders_only_those_that_keep_every_rule_are_built() {
 fn no_layer_stands_there_twice() {
     for name in ALL {
         let refused = build(&[name, name]).unwrap_err();
-        assert_eq!(refused.mistakes(), [ChainMistake::Twice(name)]);
+        assert_eq!(refused.mistakes(), [ChainMistake::DuplicateLayer(name)]);
     }
     let refused = build(&["audit", "audit"]).unwrap_err();
     assert_eq!(

@@ -4,7 +4,7 @@ use std::{collections::HashMap, fmt, sync::Arc};
 
 use toolgate_wire::Json;
 
-use super::{Endpoint, Explained, Hooks, Middleware, Next, Notice, Order};
+use super::{Endpoint, Explanation, Hooks, Middleware, Next, NotificationDecision, Order};
 use crate::{
     boxed::Boxed,
     call::{Answer, Call, Listing, Request, ToolList},
@@ -100,7 +100,7 @@ impl<M: Middleware> Middleware for Adapted<M> {
         self.layer.follows_traces()
     }
 
-    fn explain(&self, cx: &Context, call: &Call) -> Option<Explained> {
+    fn explain(&self, cx: &Context, call: &Call) -> Option<Explanation> {
         let speaks = !self.never_refuses && self.covers(call.id());
         if speaks { self.layer.explain(cx, call) } else { None }
     }
@@ -146,7 +146,7 @@ impl<M: Middleware> Middleware for Adapted<M> {
         outcome
     }
 
-    fn notice(&self, method: &str, params: &Json) -> Notice {
+    fn notice(&self, method: &str, params: &Json) -> NotificationDecision {
         self.layer.notice(method, params)
     }
 

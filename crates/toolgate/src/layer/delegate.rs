@@ -4,7 +4,7 @@ use std::{future::Future, sync::Arc};
 
 use toolgate_wire::Json;
 
-use super::{DynMiddleware, Explained, Hooks, Middleware, Next, Notice, Order};
+use super::{DynMiddleware, Explanation, Hooks, Middleware, Next, NotificationDecision, Order};
 use crate::{
     call::{Answer, Call, Listing, Request, ToolList},
     context::Context,
@@ -54,7 +54,7 @@ impl<M: Middleware> Middleware for Arc<M> {
         (**self).follows_traces()
     }
 
-    fn explain(&self, cx: &Context, call: &Call) -> Option<Explained> {
+    fn explain(&self, cx: &Context, call: &Call) -> Option<Explanation> {
         (**self).explain(cx, call)
     }
 
@@ -94,7 +94,7 @@ impl<M: Middleware> Middleware for Arc<M> {
         (**self).result(cx, call, outcome)
     }
 
-    fn notice(&self, method: &str, params: &Json) -> Notice {
+    fn notice(&self, method: &str, params: &Json) -> NotificationDecision {
         (**self).notice(method, params)
     }
 
@@ -151,7 +151,7 @@ macro_rules! objects {
                 (**self).as_info().follows_traces
             }
 
-            fn explain(&self, cx: &Context, call: &Call) -> Option<Explained> {
+            fn explain(&self, cx: &Context, call: &Call) -> Option<Explanation> {
                 (**self).explain_call(cx, call)
             }
 
@@ -176,7 +176,7 @@ macro_rules! objects {
                 (**self).handle_result(cx, call, outcome).await
             }
 
-            fn notice(&self, method: &str, params: &Json) -> Notice {
+            fn notice(&self, method: &str, params: &Json) -> NotificationDecision {
                 (**self).see_notice(method, params)
             }
 
@@ -249,7 +249,7 @@ impl<M: Middleware> Middleware for Option<M> {
         self.as_ref().is_some_and(M::follows_traces)
     }
 
-    fn explain(&self, cx: &Context, call: &Call) -> Option<Explained> {
+    fn explain(&self, cx: &Context, call: &Call) -> Option<Explanation> {
         self.as_ref()?.explain(cx, call)
     }
 
@@ -286,8 +286,8 @@ impl<M: Middleware> Middleware for Option<M> {
         }
     }
 
-    fn notice(&self, method: &str, params: &Json) -> Notice {
-        self.as_ref().map_or(Notice::AsItCame, |layer| layer.notice(method, params))
+    fn notice(&self, method: &str, params: &Json) -> NotificationDecision {
+        self.as_ref().map_or(NotificationDecision::AsItCame, |layer| layer.notice(method, params))
     }
 
     fn notification(&self, cx: &Context, method: &str, params: Option<&Json>) {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use toolgate_wire::Json;
 
 use super::Harness;
-use crate::{Call, Class, Code, Explained, RetrySafety, Tool};
+use crate::{Call, Class, Code, Explanation, RetrySafety, Tool};
 
 impl Harness {
     /// Checks that listing, calls and explanations tell the same story about every tool, for this caller:
@@ -75,7 +75,7 @@ impl Harness {
 
     async fn try_call(&self, call: Call) -> Attempt {
         let explained = self.explain_call(&call);
-        let refuses = |decision: &Explained| !decision.allowed && !decision.is_undecided();
+        let refuses = |decision: &Explanation| !decision.allowed && !decision.is_undecided();
         let denied = explained.iter().find(|(_, decision)| refuses(decision));
         let (denied_by, asks) =
             (denied.map(|(layer, _)| *layer), explained.iter().any(|(_, it)| it.asks));

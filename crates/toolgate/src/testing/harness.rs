@@ -8,7 +8,7 @@ use toolgate_wire::Json;
 
 use super::{ScriptedServer, client, session, tool};
 use crate::{
-    Answer, Boxed, Call, Chain, ClientInfo, Context, Endpoint, Explained, Failure, Listing,
+    Answer, Boxed, Call, Chain, ClientInfo, Context, Endpoint, Explanation, Failure, Listing,
     Middleware, Outcome, Principal, Request, Session, Tool, ToolList, ToolResult,
     admission::{self, Narrowing},
 };
@@ -205,11 +205,15 @@ impl Harness {
     ///
     /// If the arguments are no JSON.
     #[must_use]
-    pub fn explain(&self, tool: &str, arguments: impl Serialize) -> Vec<(&'static str, Explained)> {
+    pub fn explain(
+        &self,
+        tool: &str,
+        arguments: impl Serialize,
+    ) -> Vec<(&'static str, Explanation)> {
         self.explain_call(&self.prepare(tool, &arguments))
     }
 
-    pub(super) fn explain_call(&self, call: &Call) -> Vec<(&'static str, Explained)> {
+    pub(super) fn explain_call(&self, call: &Call) -> Vec<(&'static str, Explanation)> {
         let explained = self.chain.explain(&self.context(), call).into_iter();
         explained.filter_map(|(layer, explained)| Some((layer, explained?))).collect()
     }

@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::*;
 use crate::{
-    Code, Explained, Failure, Hooks, Listing, Next, ToolList,
+    Code, Explanation, Failure, Hooks, Listing, Next, ToolList,
     middleware::{
         error_results::ErrorResults,
         flags::{Flags, FlagsConfig},
@@ -30,10 +30,10 @@ impl Middleware for Answers {
         Hooks::TOOLS
     }
 
-    fn explain(&self, _: &Context, _: &Call) -> Option<Explained> {
+    fn explain(&self, _: &Context, _: &Call) -> Option<Explanation> {
         let allowed = self.explains?;
         let (rule, why) = (String::new(), String::new());
-        Some(Explained { allowed, asks: false, rule, why, code: None })
+        Some(Explanation { allowed, asks: false, rule, why, code: None })
     }
 
     async fn call(&self, cx: &mut Context, call: Call, next: Next<'_>) -> Outcome {

@@ -22,7 +22,7 @@ use super::{
 
 /// The lines of stderr, and whether there will be more.
 #[derive(Default)]
-struct Told {
+struct StderrLines {
     lines: Vec<String>,
     ended: bool,
 }
@@ -100,7 +100,7 @@ impl Place {
     }
 }
 
-type Listener = Arc<(Mutex<Told>, Condvar)>;
+type Listener = Arc<(Mutex<StderrLines>, Condvar)>;
 
 fn collect(pipe: impl std::io::Read + Send + 'static) -> Listener {
     let told = Listener::default();
@@ -203,7 +203,7 @@ impl Gateway {
 
     /// Waits for the n-th such line.
     pub fn wait_for_stderr_times(&self, text: &str, times: usize) -> String {
-        let found = |told: &Told| {
+        let found = |told: &StderrLines| {
             told.lines.iter().filter(|line| line.contains(text)).nth(times - 1).cloned()
         };
         let waited =

@@ -674,7 +674,7 @@ fn a_change_that_widens_waits_and_one_that_narrows_does_not() {
         let written = std::fs::read_to_string(&config).unwrap().replace(narrow, wide);
         replace(&client.path(""), &written);
         let parts = ["the changed config waits", key, "toolgate reload"];
-        Told::default().wait(&mut client, &parts);
+        StderrLines::default().wait(&mut client, &parts);
         assert!(refused(&client.call("wipe", json!({}))), "{wide}");
         assert!(!refused(&client.call("safe", json!({}))), "{wide}");
     }
@@ -684,7 +684,7 @@ fn a_change_that_widens_waits_and_one_that_narrows_does_not() {
 #[test]
 fn narrowing_applies_at_once_and_reload_applies_the_rest() {
     for via in [Via::Wrap, Via::Stdio, Via::Modern] {
-        let mut told = Told::default();
+        let mut told = StderrLines::default();
         let mut client = Setup::new("[namespaces.default]\nsafety = \"destructive\"\n").client(via);
         assert!(!refused(&client.call("wipe", json!({}))));
         let wide = std::fs::read_to_string(client.path("toolgate.toml")).unwrap();
@@ -744,12 +744,12 @@ fn replace(folder: &std::path::Path, text: &str) {
 
 /// What toolgate has written to stderr, and how much of it a test has looked at.
 #[derive(Default)]
-struct Told {
+struct StderrLines {
     lines: Vec<String>,
     read: usize,
 }
 
-impl Told {
+impl StderrLines {
     /// Waits for a further line with all of these parts.
     fn wait(&mut self, client: &mut Client, parts: &[&str]) {
         let mut found = false;

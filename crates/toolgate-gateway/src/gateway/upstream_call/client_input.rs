@@ -1,7 +1,7 @@
 //! Input that a server requests during a call: the gateway asks the client in the way of the client's era, and resumes
 //! suspended calls when the client comes back with the input.
 
-use toolgate::{Code, Context, Executed, Failure, InputRound, Notice};
+use toolgate::{Code, Context, Executed, Failure, InputRound, NotificationDecision};
 use toolgate_wire::{
     Json, Message, Object,
     mcp::{Era, code, member, method},
@@ -29,12 +29,12 @@ impl UpstreamCall<'_> {
         };
         let shown;
         let params = match self.chain.notice(method, params) {
-            Notice::AsItCame => params,
-            Notice::Changed(changed) => {
+            NotificationDecision::AsItCame => params,
+            NotificationDecision::Changed(changed) => {
                 shown = changed;
                 Some(&shown)
             }
-            Notice::Withheld(why) => return Err(withheld(&self.server.name, &why)),
+            NotificationDecision::Withheld(why) => return Err(withheld(&self.server.name, &why)),
         };
         let asked = tokio::select! {
             biased;
@@ -48,9 +48,9 @@ impl UpstreamCall<'_> {
     pub(super) async fn ask_all(
         &self,
         cx: &Context,
-        answer: &Message,
+        response: &Message,
     ) -> Result<InputRound, Failure> {
-        let requests = answer.member(member::INPUT_REQUESTS).and_then(|json| json.object());
+        let requests = response.member(member::INPUT_REQUESTS).and_then(|json| json.object());
         let mut responses = Object::new();
         for (key, request) in requests.iter().flat_map(Object::iter) {
             let method = request.get("method");
@@ -79,12 +79,12 @@ impl UpstreamCall<'_> {
             }
         }
         let responses = (!responses.is_empty()).then(|| responses.finish());
-        Ok(InputRound { state: answer.member(member::REQUEST_STATE), responses })
+        Ok(InputRound { state: response.member(member::REQUEST_STATE), responses })
     }
 
     /// Checks that the client declared the capabilities for all that a result requests.
-    pub(super) fn check_questions(&self, answer: &Message) -> Result<(), Failure> {
-        let requests = answer.member(member::INPUT_REQUESTS).and_then(|json| json.object());
+    pub(super) fn check_questions(&self, response: &Message) -> Result<(), Failure> {
+        let requests = response.member(member::INPUT_REQUESTS).and_then(|json| json.object());
         let abilities = self.caller.abilities();
         for (_, request) in requests.iter().flat_map(Object::iter) {
             let method = request.get("method");

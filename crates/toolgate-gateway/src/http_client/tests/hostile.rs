@@ -132,8 +132,8 @@ async fn what_comes_beyond_an_answer_is_no_answer_to_the_next_call() {
 async fn what_comes_unasked_while_nobody_waits_is_no_answer_either() {
     let (url, mut opened) =
         server_sending("HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhello").await;
-    let bounds = Bounds { check_after: Duration::ZERO, ..Bounds::default() };
-    let client = HttpClient::new(Arc::new(Target::new(&url, [], bounds).unwrap()));
+    let limits = ConnectionLimits { check_after: Duration::ZERO, ..ConnectionLimits::default() };
+    let client = HttpClient::new(Arc::new(Target::new(&url, [], limits).unwrap()));
     for _ in 0..3 {
         assert_eq!(posted(&client, "x").await, "hello");
         let mut stream = opened.recv().await.unwrap();

@@ -20,7 +20,7 @@ use parking_lot::Mutex;
 use tokio::{runtime::Runtime, time::timeout};
 
 use super::plan::Otlp;
-use crate::http_client::{BodyError, Bounds, HttpClient, Target};
+use crate::http_client::{BodyError, ConnectionLimits, HttpClient, Target};
 
 /// How long one request may take.
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -66,7 +66,7 @@ pub(super) struct Post {
 impl Post {
     pub(super) fn new(otlp: &Otlp, health: Arc<CollectorHealth>) -> Result<Self, String> {
         // No idle connections: the runtime does not run between two requests, so no sweep would close them.
-        let bounds = Bounds { max_idle: 0, ..Bounds::default() };
+        let bounds = ConnectionLimits { max_idle: 0, ..ConnectionLimits::default() };
         let target = Target::endpoint(&otlp.base, otlp.headers.clone(), bounds);
         let target = target.map_err(|error| format!("telemetry cannot be exported: {error}"))?;
         let client = HttpClient::new(Arc::new(target));

@@ -50,9 +50,9 @@ async fn rest(
     first: Bytes,
     limit: usize,
     pause: Duration,
-    whole: Duration,
+    total_timeout: Duration,
 ) -> Result<Bytes, BodyReadError> {
-    let last = Instant::now() + whole;
+    let last = Instant::now() + total_timeout;
     let promised = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
     let mut read = BytesMut::with_capacity(first.len() + promised.min(PROMISED));
     let mut next = first;

@@ -50,7 +50,7 @@ pub(super) async fn serve<H: Handler>(stream: TcpStream, site: ConnectionState<H
     let socket = TokioIo::new(TrackedSocket::new(stream, Arc::clone(&phase)));
     let service = service_fn(move |request| {
         site.phase.begun();
-        answer(Arc::clone(&site), request)
+        respond(Arc::clone(&site), request)
     });
     let mut server = http1::Builder::new();
     // The worker's sweeps enforce the timeout for heads.
@@ -69,7 +69,7 @@ pub(super) async fn serve<H: Handler>(stream: TcpStream, site: ConnectionState<H
     }
 }
 
-async fn answer<H: Handler>(
+async fn respond<H: Handler>(
     site: Arc<ConnectionState<H>>,
     request: Request<Incoming>,
 ) -> Result<Response<TrackedBody>, Infallible> {
@@ -77,14 +77,14 @@ async fn answer<H: Handler>(
     if !has_one_length(&head.headers) {
         let refusal = "a request says once how long its body is: one `Content-Length`, or \
              `Transfer-Encoding: chunked`\n";
-        let answer = last(&site.phase, text(StatusCode::BAD_REQUEST, refusal));
-        return Ok(answer.map(|body| TrackedBody { body, phase: Arc::clone(&site.phase) }));
+        let response = last(&site.phase, text(StatusCode::BAD_REQUEST, refusal));
+        return Ok(response.map(|body| TrackedBody { body, phase: Arc::clone(&site.phase) }));
     }
-    let answer = match site.handler.check(&head) {
+    let response = match site.handler.check(&head) {
         Ok(()) => match collect(&mut body, site.handler.body_limit(&head), &site.settings).await {
-            Ok(body) => site.handler.answer(site.peer, head, body).await,
+            Ok(body) => site.handler.respond(site.peer, head, body).await,
             Err(not_read) => {
-                let answer = match not_read {
+                let response = match not_read {
                     BodyReadError::TooLarge => site.handler.too_large(&head),
                     BodyReadError::TooSlow => {
                         text(StatusCode::REQUEST_TIMEOUT, "the message did not come in time\n")
@@ -93,8 +93,8 @@ async fn answer<H: Handler>(
                         text(StatusCode::BAD_REQUEST, "the message did not come in whole\n")
                     }
                 };
-                let answer = site.handler.rejected(site.peer, &head, answer);
-                last(&site.phase, answer)
+                let response = site.handler.rejected(site.peer, &head, response);
+                last(&site.phase, response)
             }
         },
         Err(refusal) => {
@@ -102,7 +102,7 @@ async fn answer<H: Handler>(
             if is_here(&mut body).await { refusal } else { last(&site.phase, refusal) }
         }
     };
-    Ok(answer.map(|body| TrackedBody { body, phase: Arc::clone(&site.phase) }))
+    Ok(response.map(|body| TrackedBody { body, phase: Arc::clone(&site.phase) }))
 }
 
 /// Whether the length of the body is unambiguous. Otherwise a proxy in front may see a different end of the body than
@@ -119,10 +119,10 @@ fn has_one_length(headers: &HeaderMap) -> bool {
 }
 
 /// Makes a response the last one of its connection, because the rest of the request stays unread.
-fn last(phase: &PhaseTracker, mut answer: Response<ResponseBody>) -> Response<ResponseBody> {
+fn last(phase: &PhaseTracker, mut response: Response<ResponseBody>) -> Response<ResponseBody> {
     phase.leave_unread();
-    answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
-    answer
+    response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+    response
 }
 
 /// A body whose end is recorded in the connection's progress.

@@ -40,7 +40,7 @@ pub(crate) enum GuardRejection {
 }
 
 impl GuardRejection {
-    pub(crate) fn answer(self) -> Response<ResponseBody> {
+    pub(crate) fn response(self) -> Response<ResponseBody> {
         match self {
             Self::HostUnclear => {
                 text(StatusCode::BAD_REQUEST, "a request has exactly one `Host` header\n")

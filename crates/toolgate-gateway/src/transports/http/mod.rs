@@ -48,16 +48,16 @@ pub(crate) trait Handler: Send + Sync + 'static {
         &self,
         _peer: Option<SocketAddr>,
         _head: &Parts,
-        answer: Response<ResponseBody>,
+        response: Response<ResponseBody>,
     ) -> Response<ResponseBody> {
-        answer
+        response
     }
 
     /// Records a connection that is refused for lack of capacity.
     fn connection_refused(&self, _peer: Option<SocketAddr>) {}
 
     /// Answers a request. The server drops the future if the client disconnects or the server stops.
-    fn answer(
+    fn respond(
         self: &Arc<Self>,
         peer: Option<SocketAddr>,
         head: Parts,
@@ -114,16 +114,16 @@ pub(crate) fn rejection(
     reason: &'static str,
     words: &'static str,
 ) -> Response<ResponseBody> {
-    let mut answer = text(status, words);
-    answer.extensions_mut().insert(RejectReason(reason));
-    answer
+    let mut response = text(status, words);
+    response.extensions_mut().insert(RejectReason(reason));
+    response
 }
 
 /// A short response for people.
 pub(crate) fn text(status: StatusCode, text: &'static str) -> Response<ResponseBody> {
-    let mut answer = Response::new(ResponseBody::Whole(Bytes::from_static(text.as_bytes())));
-    *answer.status_mut() = status;
+    let mut response = Response::new(ResponseBody::Whole(Bytes::from_static(text.as_bytes())));
+    *response.status_mut() = status;
     let kind = HeaderValue::from_static("text/plain; charset=utf-8");
-    answer.headers_mut().insert(CONTENT_TYPE, kind);
-    answer
+    response.headers_mut().insert(CONTENT_TYPE, kind);
+    response
 }

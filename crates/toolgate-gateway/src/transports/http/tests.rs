@@ -62,7 +62,7 @@ impl Handler for Simple {
         text(StatusCode::PAYLOAD_TOO_LARGE, "the message is too large\n")
     }
 
-    async fn answer(
+    async fn respond(
         self: &Arc<Self>,
         _: Option<SocketAddr>,
         head: Parts,

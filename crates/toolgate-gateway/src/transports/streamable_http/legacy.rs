@@ -51,7 +51,8 @@ impl HttpExchange<'_> {
             Ok(incoming) => incoming,
             Err(looped) => return *looped,
         };
-        responder::answer(Arc::clone(&self.handler.gateway), incoming, accepts, Some(session)).await
+        responder::respond(Arc::clone(&self.handler.gateway), incoming, accepts, Some(session))
+            .await
     }
 
     /// The gateways that a request has passed; an error if the request is in a loop.
@@ -78,7 +79,7 @@ impl HttpExchange<'_> {
             namespace: Arc::clone(&self.namespace),
             caller: Caller {
                 session: Arc::clone(&session.session),
-                member: Arc::clone(&session.member),
+                principal: Arc::clone(&session.principal),
                 transport: Transport::Http,
                 speaks: CallerProtocol::Legacy(Arc::clone(session)),
                 hops,
@@ -103,7 +104,7 @@ impl HttpExchange<'_> {
             Ok(hops) => hops,
             Err(why) => return responder::looped(Some(id), why),
         };
-        let member = self.namespace.member(&self.principal);
+        let member = self.namespace.principal(&self.principal);
         let place = match member.account.take(usage::UsageKind::Sessions, 1) {
             Ok(place) => place,
             Err(full) => return responder::finished(JsonRpcResponse::full(id, &full), Era::Legacy),

@@ -112,7 +112,7 @@ enum Rejection {
 }
 
 impl Rejection {
-    fn answer(self) -> Response<ResponseBody> {
+    fn response(self) -> Response<ResponseBody> {
         match self {
             Self::NoToken | Self::BadToken => {
                 let mut answer = rejection(
@@ -160,7 +160,7 @@ impl McpHandler {
 
 impl Handler for McpHandler {
     fn check(&self, head: &Parts) -> Result<(), Response<ResponseBody>> {
-        self.guard.check(head).map_err(super::http::guard::GuardRejection::answer)?;
+        self.guard.check(head).map_err(super::http::guard::GuardRejection::response)?;
         if cors::is_preflight(head) {
             return Err(cors::preflight(&self.guard, &head.headers));
         }
@@ -177,7 +177,7 @@ impl Handler for McpHandler {
             return Err(not_allowed(methods));
         }
         if let Some(name) = place.namespace() {
-            self.admit(&head.headers, name).map_err(Rejection::answer)?;
+            self.admit(&head.headers, name).map_err(Rejection::response)?;
         }
         if head.method == Method::POST && !is_json(&head.headers) {
             return Err(text(
@@ -213,7 +213,7 @@ impl Handler for McpHandler {
         self.rejections.note_connection(&self.gateway, peer);
     }
 
-    async fn answer(
+    async fn respond(
         self: &Arc<Self>,
         peer: Option<SocketAddr>,
         head: Parts,
@@ -230,7 +230,7 @@ impl McpHandler {
         let Some(name) = place.namespace() else { return text(StatusCode::OK, "ok\n") };
         let (principal, namespace) = match self.admit(&head.headers, name) {
             Ok(admitted) => admitted,
-            Err(rejected) => return rejected.answer(),
+            Err(rejected) => return rejected.response(),
         };
         let exchange = HttpExchange { handler: self, principal, namespace, head };
         match (place, &head.method) {

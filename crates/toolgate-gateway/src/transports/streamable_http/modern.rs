@@ -60,14 +60,14 @@ impl HttpExchange<'_> {
             cancel: CancellationToken::new(),
             headers: Some(self.head.headers.clone()),
         };
-        responder::answer(Arc::clone(&self.handler.gateway), incoming, accepts, None).await
+        responder::respond(Arc::clone(&self.handler.gateway), incoming, accepts, None).await
     }
 
     fn caller(&self, meta: caller::RequestMeta, hops: Option<Hops>) -> Caller {
-        let member = self.namespace.member(&self.principal);
+        let principal = self.namespace.principal(&self.principal);
         Caller {
-            session: Arc::clone(&member.session),
-            member,
+            session: Arc::clone(&principal.session),
+            principal,
             transport: Transport::Http,
             hops,
             speaks: CallerProtocol::Modern(meta),

@@ -50,7 +50,7 @@ const LATER: Duration = Duration::from_secs(15);
 const KNOWS_PRIMING: &str = "2025-11-25";
 
 /// Dispatches a request, and returns the HTTP response.
-pub(super) async fn answer(
+pub(super) async fn respond(
     gateway: Arc<Gateway>,
     mut incoming: IncomingRequest,
     accepts: Accepts,

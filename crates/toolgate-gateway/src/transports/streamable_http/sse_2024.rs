@@ -58,7 +58,7 @@ impl HttpExchange<'_> {
             Ok(hops) => hops,
             Err(why) => return responder::looped(None, why),
         };
-        let account = &self.namespace.member(&self.principal).account;
+        let account = &self.namespace.principal(&self.principal).account;
         let place = match account.take(usage::UsageKind::SseStreams, 1) {
             Ok(place) => place,
             Err(full) => return responder::full(&full),

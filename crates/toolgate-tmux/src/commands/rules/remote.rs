@@ -124,7 +124,7 @@ fn schedule(call: &ProgramCall<'_>, input: &PipeData) -> Option<&'static str> {
     let words = call.words();
     match call.name {
         "crontab" if call.has("r", &[]) => Some("it deletes all of a user's cron jobs"),
-        "crontab" if !call.has("le", &[]) && (!words.is_empty() || input.given) => {
+        "crontab" if !call.has("le", &[]) && (!words.is_empty() || input.piped) => {
             Some("it replaces all of a user's cron jobs")
         }
         "at" | "batch" if !call.has("lcdrV", &[]) => Some("it runs something later, unseen"),

@@ -124,7 +124,7 @@ impl AuditFile {
         if !self.lock.is_held {
             return None;
         }
-        let size = if self.lock.must_check_path(Instant::now()) {
+        let size = if self.lock.begin_path_check_if_due(Instant::now()) {
             self.size_in_place()
         } else {
             self.file.metadata().ok().filter(|data| !has_no_name(data)).map(|data| data.len())

@@ -75,8 +75,8 @@ impl FileLockState {
     }
 
     /// Whether it is time to look whether the file is still at its path.
-    pub(super) fn must_check_path(&mut self, now: Instant) -> bool {
-        is_due(&mut self.path_checked, CHECK_INTERVAL, now)
+    pub(super) fn begin_path_check_if_due(&mut self, now: Instant) -> bool {
+        begin_if_due(&mut self.path_checked, CHECK_INTERVAL, now)
     }
 
     /// What becomes of the lock after a batch. `is_wanted` tells whether another process waits for it.
@@ -92,11 +92,11 @@ impl FileLockState {
         if !is_quick || is_shared || is_old || !self.may_keep {
             return AfterBatch::Release;
         }
-        if is_due(&mut self.turn_checked, CHECK_INTERVAL, now) && is_wanted() {
+        if begin_if_due(&mut self.turn_checked, CHECK_INTERVAL, now) && is_wanted() {
             self.gave_way = true;
             return AfterBatch::Release;
         }
-        if is_due(&mut self.head_written, HEAD_INTERVAL, now) {
+        if begin_if_due(&mut self.head_written, HEAD_INTERVAL, now) {
             AfterBatch::KeepAndMark
         } else {
             AfterBatch::Keep
@@ -113,7 +113,7 @@ pub(super) enum AfterBatch {
     Release,
 }
 
-fn is_due(last: &mut Instant, interval: Duration, now: Instant) -> bool {
+fn begin_if_due(last: &mut Instant, interval: Duration, now: Instant) -> bool {
     let is_due = now.duration_since(*last) >= interval;
     if is_due {
         *last = now;

@@ -38,12 +38,12 @@ use crate::{
 const TEST_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// A sink whose lines are kept.
-struct Kept {
+struct AuditRecorder {
     sink: AuditSink,
     lines: Arc<Mutex<Vec<u8>>>,
 }
 
-impl Kept {
+impl AuditRecorder {
     fn new() -> Self {
         let lines = Arc::new(Mutex::new(Vec::new()));
         let kept = Arc::clone(&lines);
@@ -87,7 +87,7 @@ fn parse(text: &str) -> Vec<Value> {
 
 #[tokio::test]
 async fn a_call_leaves_one_record_with_all_that_is_known_of_it() {
-    let kept = Kept::new();
+    let kept = AuditRecorder::new();
     let mut cx = context()
         .with_client(client("refbench", "1.0"))
         .with_request_id(toolgate_wire::Id::from_json(json("1.0")))
@@ -162,7 +162,7 @@ async fn a_record_says_how_the_call_ended() {
             "",
         ),
     ] {
-        let kept = Kept::new();
+        let kept = AuditRecorder::new();
         let outcome: Outcome = outcome;
         let server = ScriptedServer::new(move |_| outcome.clone());
         testing::call(&kept.chain(), &tool("t", None), "{}", &server).await;
@@ -179,7 +179,7 @@ async fn a_record_says_how_the_call_ended() {
 
 #[tokio::test]
 async fn a_denied_call_is_recorded_with_its_rule() {
-    let kept = Kept::new();
+    let kept = AuditRecorder::new();
     let chain = Chain::builder().layer(kept.layer()).layer(Safety::new(Tier::Readonly));
     let chain = chain.build().unwrap();
     let server = answering(json("{}"));
@@ -194,7 +194,7 @@ async fn a_denied_call_is_recorded_with_its_rule() {
 
 #[tokio::test(start_paused = true)]
 async fn a_call_that_is_retried_is_recorded_once() {
-    let kept = Kept::new();
+    let kept = AuditRecorder::new();
     let chain = Chain::builder().layer(kept.layer()).layer(Retry::new(RetryConfig::default()));
     let chain = chain.build().unwrap();
     let server = failing(Failure::new(Code::ServerUnavailable, "down"));
@@ -205,7 +205,7 @@ async fn a_call_that_is_retried_is_recorded_once() {
 
 #[tokio::test]
 async fn a_call_that_is_given_up_is_recorded_as_cancelled() {
-    let kept = Kept::new();
+    let kept = AuditRecorder::new();
     let (chain, server, tool) = (kept.chain(), HangingServer::default(), tool("t", None));
     tokio::select! {
         biased;
@@ -220,7 +220,7 @@ async fn a_call_that_is_given_up_is_recorded_as_cancelled() {
 
 #[tokio::test]
 async fn what_a_client_chose_is_cut_like_its_arguments() {
-    let kept = Kept::new();
+    let kept = AuditRecorder::new();
     let long = "n".repeat(10_000);
     let mut cx = context()
         .with_client(client(&long, &long))
@@ -281,7 +281,7 @@ async fn the_default_stack_writes_its_records_and_logs_no_argument_at_any_level(
 
 #[tokio::test]
 async fn nested_calls_carry_their_parents_id() {
-    let kept = Kept::new();
+    let kept = AuditRecorder::new();
     let server = answering(json("{}"));
     let mut outer = context();
     let mut inner = outer.nested();

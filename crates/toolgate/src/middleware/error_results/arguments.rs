@@ -44,9 +44,9 @@ pub(super) fn suggestion(
     if unexpected.is_empty() {
         return None;
     }
-    let told = unexpected.iter().take(MAX_NAMES);
-    let told: Vec<String> = told.map(|name| cut(name)).collect();
-    let mut text = format!("Remove or correct the unrecognized argument(s): {}", told.join(", "));
+    let names = unexpected.iter().take(MAX_NAMES);
+    let names: Vec<String> = names.map(|name| cut(name)).collect();
+    let mut text = format!("Remove or correct the unrecognized argument(s): {}", names.join(", "));
     match unexpected.len().saturating_sub(MAX_NAMES) {
         0 => text.push('.'),
         more => {

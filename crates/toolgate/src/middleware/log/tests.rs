@@ -15,12 +15,12 @@ use crate::{
 };
 
 /// A sink with the queue that its records come out of.
-struct Kept {
+struct LogRecorder {
     sink: LogSink,
     queue: LogQueue,
 }
 
-impl Kept {
+impl LogRecorder {
     fn new(config: &LogConfig) -> Self {
         let redactor = Redactor::new(&RedactConfig::default()).unwrap();
         let (sink, queue) = LogSink::channel(config, redactor);
@@ -50,14 +50,14 @@ impl Kept {
 
 /// The record of one call with these arguments that ends at `end`.
 async fn logged(config: &LogConfig, arguments: &str, end: &dyn Endpoint) -> CallRecord {
-    let kept = Kept::new(config);
+    let kept = LogRecorder::new(config);
     testing::call(&kept.chain(), &tool("t", None), arguments, end).await;
     kept.record().await
 }
 
 #[tokio::test]
 async fn a_call_leaves_one_record_with_all_that_is_known_of_it() {
-    let kept = Kept::new(&LogConfig::default());
+    let kept = LogRecorder::new(&LogConfig::default());
     let mut cx =
         context().with_client(client("refbench", "1.0")).with_parent(Some("parent-1".into()));
     let id = cx.call_id().to_string();
@@ -125,7 +125,7 @@ async fn a_record_says_how_the_call_ended() {
 
 #[tokio::test]
 async fn it_sees_the_outcome_and_not_how_it_is_told() {
-    let kept = Kept::new(&LogConfig::default());
+    let kept = LogRecorder::new(&LogConfig::default());
     let chain = Chain::builder().layer(ErrorResults).layer(Log::new(kept.sink.clone()));
     let chain = chain.layer(Safety::new(Tier::Readonly)).build().unwrap();
     let server = answering(json("{}"));
@@ -138,7 +138,7 @@ async fn it_sees_the_outcome_and_not_how_it_is_told() {
 
 #[test]
 fn an_order_in_which_it_would_miss_calls_is_refused() {
-    let kept = Kept::new(&LogConfig::default());
+    let kept = LogRecorder::new(&LogConfig::default());
     let log = || Log::new(kept.sink.clone());
     let wrong = Chain::builder().layer(Safety::new(Tier::Readonly)).layer(log()).build();
     assert!(wrong.unwrap_err().to_string().contains("calls that are refused are logged too"));
@@ -147,7 +147,7 @@ fn an_order_in_which_it_would_miss_calls_is_refused() {
 
 #[tokio::test]
 async fn nested_calls_link_to_the_call_that_they_are_part_of() {
-    let kept = Kept::new(&LogConfig::default());
+    let kept = LogRecorder::new(&LogConfig::default());
     let server = answering(json("{}"));
     let mut outer = context();
     let mut inner = outer.nested();
@@ -162,7 +162,7 @@ async fn nested_calls_link_to_the_call_that_they_are_part_of() {
 #[tokio::test]
 async fn listings_are_recorded_if_that_is_asked_for() {
     for listings in [false, true] {
-        let kept = Kept::new(&LogConfig { listings, ..LogConfig::default() });
+        let kept = LogRecorder::new(&LogConfig { listings, ..LogConfig::default() });
         assert_eq!(kept.chain().sees_listings(), listings);
         let mut server = answering(json("{}"));
         server.tools = vec![tool("a", None), tool("b", None)];

@@ -21,7 +21,7 @@ use crate::{
     failure::Failure,
     layer::Next,
     layer_spec::{BadSettings, BuiltLayer, LayerInputs, LayerSpec},
-    middleware::{Explained, Hooks, Middleware, Order},
+    middleware::{Explanation, Hooks, Middleware, Order},
     outcome::Outcome,
     tool::Tool,
 };
@@ -110,10 +110,10 @@ impl Middleware for OverrideTools {
         self.current.configured().renames() > 0
     }
 
-    fn explain(&self, _: &Context, call: &Call) -> Option<Explained> {
+    fn explain(&self, _: &Context, call: &Call) -> Option<Explanation> {
         let replacement = self.current.configured().of(call.id())?;
         let decides = replacement.hides_arguments();
-        decides.then(|| Explained::of(&replacement.check(call), "no hidden argument is sent"))
+        decides.then(|| Explanation::of(&replacement.check(call), "no hidden argument is sent"))
     }
 
     async fn call(&self, cx: &mut Context, mut call: Call, next: Next<'_>) -> Outcome {

@@ -33,7 +33,7 @@ use crate::{
     failure::Failure,
     layer::Next,
     layer_spec::{BadSettings, BuiltLayer, LayerInputs, LayerSpec},
-    middleware::{Explained, Hooks, Middleware, Order},
+    middleware::{Explanation, Hooks, Middleware, Order},
     outcome::Outcome,
     registry::Code,
 };
@@ -149,7 +149,7 @@ impl Middleware for Preconditions {
         true
     }
 
-    fn explain(&self, cx: &Context, call: &Call) -> Option<Explained> {
+    fn explain(&self, cx: &Context, call: &Call) -> Option<Explanation> {
         let (decision, open) = self.gate.explain(cx, call);
         let asks = matches!(decision.verdict, Verdict::Ask(_));
         let code = match &decision.verdict {
@@ -164,7 +164,7 @@ impl Middleware for Preconditions {
             Verdict::Allow => {
                 let why = "this is decided when the call is made".to_owned();
                 let rule = open.join(", ");
-                return Some(Explained { allowed: true, asks: false, rule, why, code: None });
+                return Some(Explanation { allowed: true, asks: false, rule, why, code: None });
             }
             Verdict::Ask(_) => {
                 let otherwise = match self.gate.config.fallback {
@@ -193,7 +193,7 @@ impl Middleware for Preconditions {
             }
             Verdict::Deny(failure) => (false, failure.message().to_owned()),
         };
-        Some(Explained { allowed, asks, rule: decision.rule, why, code })
+        Some(Explanation { allowed, asks, rule: decision.rule, why, code })
     }
 
     async fn call(&self, cx: &mut Context, call: Call, next: Next<'_>) -> Outcome {

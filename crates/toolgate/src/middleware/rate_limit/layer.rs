@@ -16,7 +16,7 @@ use crate::{
     context::Context,
     failure::Failure,
     layer::Next,
-    middleware::{Explained, Hooks, Middleware, Order},
+    middleware::{Explanation, Hooks, Middleware, Order},
     outcome::Outcome,
     registry::Code,
 };
@@ -104,18 +104,18 @@ fn nanos(time: Duration) -> u64 {
 }
 
 fn refusal(rule: &LimitRule, call: &Call, wait: Duration) -> Failure {
-    let (tool, told) = (call.id().name(), &rule.told);
+    let (tool, limit) = (call.id().name(), &rule.description);
     let seconds = (wait.as_secs() + u64::from(wait.subsec_nanos() > 0)).max(1);
     let failure = match &rule.kind {
         LimitKind::Rate(_) => Failure::new(
             Code::RateLimited,
-            format!("Too many calls to {tool}: {told}; try again in {seconds}s"),
+            format!("Too many calls to {tool}: {limit}; try again in {seconds}s"),
         )
         .suggest(format!("Wait {seconds} seconds, then call again.")),
         LimitKind::Quota(_) => Failure::new(
             Code::QuotaExceeded,
             format!(
-                "The quota for {tool} is used up: {told}; the next day begins at midnight UTC, in \
+                "The quota for {tool} is used up: {limit}; the next day begins at midnight UTC, in \
                  {seconds}s"
             ),
         )
@@ -157,13 +157,13 @@ impl Middleware for RateLimit {
         ]
     }
 
-    fn explain(&self, cx: &Context, call: &Call) -> Option<Explained> {
+    fn explain(&self, cx: &Context, call: &Call) -> Option<Explanation> {
         let covering: Vec<String> =
             self.rules.iter().filter(|rule| rule.covers(call.id())).map(LimitRule::name).collect();
         if covering.is_empty() {
             return None;
         }
-        Some(Explained::of(&self.decide(cx, call, Counting::Off), &covering.join("; ")))
+        Some(Explanation::of(&self.decide(cx, call, Counting::Off), &covering.join("; ")))
     }
 
     async fn call(&self, cx: &mut Context, call: Call, next: Next<'_>) -> Outcome {

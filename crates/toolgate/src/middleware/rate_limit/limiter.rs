@@ -35,7 +35,7 @@ pub(super) struct LimitRule {
     /// The key of its cells. Two chains share the cells of equal rules.
     pub(super) id: Arc<str>,
     /// The rule in words: `10/s per principal`.
-    pub(super) told: String,
+    pub(super) description: String,
     pub(super) kind: LimitKind,
 }
 
@@ -62,12 +62,12 @@ impl LimitRule {
         let burst = NonZeroU32::new(rule.burst.unwrap_or(rule.limit.calls))?;
         let quota = Quota::with_period(rule.limit.interval())?.allow_burst(burst);
         let limiter = Limiter::new(quota, StatelessStore, GovernorClock::new(Arc::clone(time)));
-        let told = format!("{} per {}", rule.limit, rule.per);
+        let description = format!("{} per {}", rule.limit, rule.per);
         Some(Self {
-            id: format!("rate {}: {told}, burst {burst}", rule.tools).into(),
+            id: format!("rate {}: {description}, burst {burst}", rule.tools).into(),
             tools: rule.tools.clone(),
             per: rule.per.clone(),
-            told,
+            description,
             kind: LimitKind::Rate(Box::new(limiter)),
         })
     }
@@ -78,7 +78,7 @@ impl LimitRule {
             id: format!("quota {}: per {}", rule.tools, rule.per).into(),
             tools: rule.tools.clone(),
             per: rule.per.clone(),
-            told: format!("{} per {}", rule.limit, rule.per),
+            description: format!("{} per {}", rule.limit, rule.per),
             kind: LimitKind::Quota(u64::from(rule.limit.0)),
         }
     }
@@ -89,7 +89,7 @@ impl LimitRule {
 
     /// Its name in refusals and explanations.
     pub(super) fn name(&self) -> String {
-        format!("{}: {}", self.tools, self.told)
+        format!("{}: {}", self.tools, self.description)
     }
 
     /// The cell's value after one more call, or the time to wait. Does not change the cell.

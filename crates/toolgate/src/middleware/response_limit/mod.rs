@@ -23,7 +23,7 @@ use crate::{
     failure::{Failure, RpcError},
     layer::Next,
     layer_spec::{BadSettings, BuiltLayer, LayerInputs, LayerSpec},
-    middleware::{Hooks, Middleware, Notice, Order},
+    middleware::{Hooks, Middleware, NotificationDecision, Order},
     outcome::{Outcome, ToolResult},
     printable,
     registry::Code,
@@ -175,16 +175,16 @@ impl Middleware for ResponseLimit {
         answer
     }
 
-    fn notice(&self, method: &str, params: &Json) -> Notice {
+    fn notice(&self, method: &str, params: &Json) -> NotificationDecision {
         let (size, limit) = (params.len(), self.config.bytes);
         if size <= limit {
-            return Notice::AsItCame;
+            return NotificationDecision::AsItCame;
         }
         // A shortened request may ask the user for something else, so a request passes unchanged or is withheld.
         let is_notification = method.starts_with("notifications/");
         match plain(params, limit, self.config.keep) {
-            Ok(json) if is_notification => Notice::Changed(json),
-            _ => Notice::Withheld(format!(
+            Ok(json) if is_notification => NotificationDecision::Changed(json),
+            _ => NotificationDecision::Withheld(format!(
                 "`{method}` of {size} bytes is over the limit of {limit} bytes"
             )),
         }

@@ -222,11 +222,11 @@ fn put_header(kept: &mut Vec<Json>, header: &str, note: impl Fn(&str) -> Json, k
         && let Some(found) = Text::of(block)
     {
         let text = &found.content;
-        let told = match keep {
+        let marked = match keep {
             Keep::Tail => format!("{header}\n{text}"),
             Keep::Head => format!("{text}\n{header}"),
         };
-        *block = found.replaced(&told);
+        *block = found.replaced(&marked);
         return;
     }
     match keep {

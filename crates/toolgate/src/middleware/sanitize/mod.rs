@@ -19,7 +19,7 @@ use crate::{
     failure::RpcError,
     layer::Next,
     layer_spec::{BadSettings, BuiltLayer, LayerInputs, LayerSpec},
-    middleware::{Hooks, Middleware, Notice, Order},
+    middleware::{Hooks, Middleware, NotificationDecision, Order},
     outcome::Outcome,
     readable::{self, Area},
     selector::Selector,
@@ -184,8 +184,9 @@ impl Middleware for Sanitize {
         outcome
     }
 
-    fn notice(&self, _: &str, params: &Json) -> Notice {
-        self.json(params, Area::Params).map_or(Notice::AsItCame, Notice::Changed)
+    fn notice(&self, _: &str, params: &Json) -> NotificationDecision {
+        self.json(params, Area::Params)
+            .map_or(NotificationDecision::AsItCame, NotificationDecision::Changed)
     }
 }
 

@@ -389,7 +389,11 @@ fn what_a_server_tells_and_asks_is_cleaned_but_for_what_the_client_acts_on() {
             r#"{"messages":[{"role":"user","content":{"type":"text","text":"password=***"}}],"systemPrompt":"password=***"}"#,
         ),
     ] {
-        assert_eq!(layer.notice("x", &json(told)), Notice::Changed(json(cleaned)), "{told}");
+        assert_eq!(
+            layer.notice("x", &json(told)),
+            NotificationDecision::Changed(json(cleaned)),
+            "{told}"
+        );
     }
     let asked = r#"{"inputRequests":{"q":{"method":"elicitation/create","params":{"message":"password=x"}}},"requestState":"password=x"}"#;
     let cleaned = layer.json(&json(asked), Area::Top).unwrap();

@@ -169,9 +169,10 @@ impl Scopes {
 
 fn refusal(cx: &Context, tool: &Tool, required: &Required<'_>, granted: &Sources<'_>) -> Failure {
     let common = granted.common();
-    let told = if common.is_empty() { "none".to_owned() } else { common.join(", ") };
+    let common_scopes = if common.is_empty() { "none".to_owned() } else { common.join(", ") };
     let words = required.words();
-    let message = format!("Tool '{}' requires {words}; granted: {told}.", tool.id().name());
+    let message =
+        format!("Tool '{}' requires {words}; granted: {common_scopes}.", tool.id().name());
     Failure::new(Code::ScopeRejected, message)
         .suggest(suggestion(cx, required, granted))
         .by(NAME, format!("requires {words}"))

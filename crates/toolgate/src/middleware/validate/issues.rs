@@ -66,8 +66,8 @@ impl Issue {
             Kind::Required { property } => vec![missing(&path, property.as_str().unwrap_or("?"))],
             Kind::AdditionalProperties { unexpected }
             | Kind::UnevaluatedProperties { unexpected } => {
-                let told = unexpected.iter().take(MAX_ISSUES + 1);
-                told.map(|name| unexpected_name(&path, name)).collect()
+                let names = unexpected.iter().take(MAX_ISSUES + 1);
+                names.map(|name| unexpected_name(&path, name)).collect()
             }
             kind => {
                 let (message, code) = words(kind);
@@ -207,9 +207,9 @@ pub(super) fn facts(issues: &[Issue]) -> Value {
 
 /// Positions and codes only, in one line.
 pub(super) fn places(issues: &[Issue]) -> String {
-    let told = issues.iter().take(MAX_ISSUES);
-    let told = told.map(|issue| format!("{} ({})", plain(&issue.path), plain(&issue.code)));
-    told.collect::<Vec<_>>().join(", ")
+    let shown = issues.iter().take(MAX_ISSUES);
+    let shown = shown.map(|issue| format!("{} ({})", plain(&issue.path), plain(&issue.code)));
+    shown.collect::<Vec<_>>().join(", ")
 }
 
 /// The text on one short line, so that a name cannot look like a line of the message.

@@ -19,7 +19,7 @@ use crate::{
     context::Context,
     failure::Failure,
     layer::Next,
-    middleware::{Explained, Hooks, Middleware, Order},
+    middleware::{Explanation, Hooks, Middleware, Order},
     outcome::Outcome,
     registry::Code,
     selector::Selector,
@@ -153,8 +153,8 @@ impl Validate {
                 return Err(too_many(call, rule));
             }
             if unknown == Unknown::Reject {
-                let told = unexpected.iter().take(MAX_ISSUES + 1);
-                found.add(told.map(|name| Issue::unexpected(name)).collect(), rule);
+                let names = unexpected.iter().take(MAX_ISSUES + 1);
+                found.add(names.map(|name| Issue::unexpected(name)).collect(), rule);
             } else {
                 arguments.remove(&unexpected);
                 removed = unexpected;
@@ -263,7 +263,7 @@ impl Middleware for Validate {
         self.published.is_some() || self.results.is_some()
     }
 
-    fn explain(&self, _: &Context, call: &Call) -> Option<Explained> {
+    fn explain(&self, _: &Context, call: &Call) -> Option<Explanation> {
         let own = self.covering(call).filter(|own| own.schema.is_some());
         let mut rules: Vec<&str> = own.map(|own| own.rule.as_str()).collect();
         if self.fits_published {
@@ -277,7 +277,7 @@ impl Middleware for Validate {
         }
         let decision = self.judge(call);
         let removed = decision.as_ref().map(|names| names.join(", ")).unwrap_or_default();
-        let mut explained = Explained::of(&decision.map(|_| ()), &rules.join(", "));
+        let mut explained = Explanation::of(&decision.map(|_| ()), &rules.join(", "));
         if !removed.is_empty() {
             explained.why = format!("the call goes on without {}", issues::plain(&removed));
         }

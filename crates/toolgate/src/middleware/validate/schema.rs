@@ -59,10 +59,10 @@ impl Schema {
             (Some(schema), None) => schema,
             (None, Some(file)) => {
                 let path = base.join(file);
-                let told = |error: String| bad(format!("`{}`: {error}", path.display()));
-                let text = std::fs::read(&path).map_err(|error| told(error.to_string()))?;
+                let failed = |error: String| bad(format!("`{}`: {error}", path.display()));
+                let text = std::fs::read(&path).map_err(|error| failed(error.to_string()))?;
                 from_file =
-                    serde_json::from_slice(&text).map_err(|error| told(error.to_string()))?;
+                    serde_json::from_slice(&text).map_err(|error| failed(error.to_string()))?;
                 &from_file
             }
             (None, None) if config.unknown.is_some() => return Ok(None),

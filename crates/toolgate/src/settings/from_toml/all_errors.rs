@@ -34,13 +34,13 @@ pub fn read_all<T: DeserializeOwned>(text: &str) -> TomlText<T> {
 fn read_again<T: DeserializeOwned>(text: &str) -> TomlText<T> {
     let (mut table, unreadable) = DeTable::parse_recoverable(text);
     let top = known_keys::<T>();
-    let told = |error: toml::de::Error| {
+    let located = |error: toml::de::Error| {
         let at = error.span().map_or(0, |at| at.start);
         (at, explained(text, error, &top))
     };
     let is_readable = unreadable.is_empty();
     let mut found: Vec<(usize, String)> =
-        unreadable.into_iter().take(MAX_ERRORS).map(told).collect();
+        unreadable.into_iter().take(MAX_ERRORS).map(located).collect();
     let (mut value, mut left_out) = (None, Vec::<Vec<String>>::new());
     while is_readable && found.len() < MAX_ERRORS {
         let error = match T::deserialize(Deserializer::from(table.clone())) {
@@ -53,11 +53,11 @@ fn read_again<T: DeserializeOwned>(text: &str) -> TomlText<T> {
         let removed = error.span().and_then(|at| remove(table.get_mut(), &at));
         // A required key is also missing if it was misspelt, or had an invalid value.
         let is_missing = error.message().starts_with("missing field");
-        let is_told = removed
+        let follows = removed
             .as_ref()
             .is_some_and(|keys| is_missing && left_out.iter().any(|other| other.starts_with(keys)));
-        if !is_told {
-            found.push(told(error));
+        if !follows {
+            found.push(located(error));
         }
         let Some(keys) = removed else { break };
         left_out.push(keys);

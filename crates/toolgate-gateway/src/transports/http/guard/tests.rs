@@ -214,6 +214,6 @@ fn a_refusal_says_what_to_do() {
         (GuardRejection::HostUnknown, StatusCode::FORBIDDEN),
         (GuardRejection::OriginUnknown, StatusCode::FORBIDDEN),
     ] {
-        assert_eq!(stranger.answer().status(), status);
+        assert_eq!(stranger.response().status(), status);
     }
 }

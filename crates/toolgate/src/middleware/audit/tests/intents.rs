@@ -19,14 +19,14 @@ fn config(intents: Intents) -> AuditConfig {
 }
 
 /// A sink whose lines are kept, with this config.
-fn kept(config: &AuditConfig) -> Kept {
+fn kept(config: &AuditConfig) -> AuditRecorder {
     let lines = Arc::new(Mutex::new(Vec::new()));
     let kept = Arc::clone(&lines);
     let sink = AuditSink::probe(config, move |lines| {
         kept.lock().unwrap().extend_from_slice(lines);
         Ok(())
     });
-    Kept { sink, lines }
+    AuditRecorder { sink, lines }
 }
 
 fn events(records: &[Value]) -> Vec<&str> {

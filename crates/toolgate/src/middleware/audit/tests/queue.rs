@@ -153,7 +153,7 @@ async fn a_gap_at_the_end_is_told_when_the_sink_closes() {
 
 #[tokio::test]
 async fn what_is_in_the_queue_is_written_before_the_end_and_what_comes_later_is_counted() {
-    let kept = Kept::new();
+    let kept = AuditRecorder::new();
     let server = answering(json("{}"));
     for _ in 0..1000 {
         testing::call(&kept.chain(), &tool("t", None), "{}", &server).await;

@@ -18,8 +18,8 @@ async fn call(sink: &LogSink) {
     assert_eq!(outcome.class(), Class::Ok, "no sink changes an outcome");
 }
 
-fn narrow(on_full: OnFull) -> Kept {
-    Kept::new(&LogConfig { queue: 1, on_full, ..LogConfig::default() })
+fn narrow(on_full: OnFull) -> LogRecorder {
+    LogRecorder::new(&LogConfig { queue: 1, on_full, ..LogConfig::default() })
 }
 
 #[tokio::test(start_paused = true)]
@@ -61,7 +61,7 @@ async fn a_call_that_is_given_up_while_it_waits_for_room_is_counted() {
 
 #[tokio::test]
 async fn a_call_that_is_given_up_is_recorded_as_cancelled() {
-    let kept = Kept::new(&LogConfig { listings: true, ..LogConfig::default() });
+    let kept = LogRecorder::new(&LogConfig { listings: true, ..LogConfig::default() });
     let (chain, server) = (kept.chain(), HangingServer::default());
     {
         let t = tool("t", None);
@@ -80,7 +80,7 @@ async fn a_call_that_is_given_up_is_recorded_as_cancelled() {
 
 #[tokio::test]
 async fn what_is_in_the_queue_at_the_end_comes_out_and_what_comes_later_is_counted() {
-    let mut kept = Kept::new(&LogConfig::default());
+    let mut kept = LogRecorder::new(&LogConfig::default());
     for _ in 0..1000 {
         call(&kept.sink).await;
     }
@@ -98,7 +98,7 @@ async fn what_is_in_the_queue_at_the_end_comes_out_and_what_comes_later_is_count
 
 #[tokio::test(start_paused = true)]
 async fn a_batch_that_nobody_waited_for_is_not_lost() {
-    let mut kept = Kept::new(&LogConfig::default());
+    let mut kept = LogRecorder::new(&LogConfig::default());
     call(&kept.sink).await;
     {
         // It has taken the record off the queue, and waits a moment for more.
@@ -111,7 +111,7 @@ async fn a_batch_that_nobody_waited_for_is_not_lost() {
 
 #[tokio::test(start_paused = true)]
 async fn a_batch_is_never_larger_than_asked_for() {
-    let mut kept = Kept::new(&LogConfig::default());
+    let mut kept = LogRecorder::new(&LogConfig::default());
     for _ in 0..5 {
         call(&kept.sink).await;
     }
@@ -124,13 +124,13 @@ async fn a_batch_is_never_larger_than_asked_for() {
 }
 
 /// A queue with room for the bytes of one call, and for many records.
-fn light(on_full: OnFull) -> Kept {
-    Kept::new(&LogConfig { queue_bytes: 1024, on_full, ..LogConfig::default() })
+fn light(on_full: OnFull) -> LogRecorder {
+    LogRecorder::new(&LogConfig { queue_bytes: 1024, on_full, ..LogConfig::default() })
 }
 
 #[tokio::test]
 async fn bytes_that_wait_are_bounded_and_records_go_without() {
-    let Kept { sink, mut queue } = light(OnFull::Drop);
+    let LogRecorder { sink, mut queue } = light(OnFull::Drop);
     for _ in 0..3 {
         call(&sink).await;
     }
@@ -148,7 +148,7 @@ async fn bytes_that_wait_are_bounded_and_records_go_without() {
 
 #[tokio::test]
 async fn a_call_waits_for_room_for_its_bytes() {
-    let Kept { sink, mut queue } = light(OnFull::Wait);
+    let LogRecorder { sink, mut queue } = light(OnFull::Wait);
     call(&sink).await;
     let mut second = pin!(call(&sink));
     assert!(poll(second.as_mut()).is_pending());
@@ -178,7 +178,7 @@ async fn what_never_fits_goes_without_at_once() {
 #[tokio::test]
 async fn records_that_are_dropped_free_their_bytes() {
     let config = LogConfig { queue: 1, queue_bytes: 2048, ..LogConfig::default() };
-    let kept = Kept::new(&LogConfig { on_full: OnFull::Drop, ..config });
+    let kept = LogRecorder::new(&LogConfig { on_full: OnFull::Drop, ..config });
     let sink = kept.sink.clone();
     for _ in 0..50 {
         call(&sink).await;

@@ -36,14 +36,14 @@ use crate::{
 };
 
 /// Providers that keep everything in memory.
-struct Kept {
+struct TelemetryRecorder {
     spans: InMemorySpanExporter,
     metrics: InMemoryMetricExporter,
     tracers: SdkTracerProvider,
     meters: SdkMeterProvider,
 }
 
-impl Kept {
+impl TelemetryRecorder {
     fn new() -> Self {
         let (spans, metrics) = (InMemorySpanExporter::default(), InMemoryMetricExporter::default());
         Self {
@@ -119,7 +119,7 @@ fn text(text: &str) -> toolgate_wire::Json {
 
 #[tokio::test]
 async fn a_call_has_a_span_and_is_measured_in_both_vocabularies() {
-    let kept = Kept::new();
+    let kept = TelemetryRecorder::new();
     let chain = chain(kept.layer());
     let call = Call::new(tool("show", Tier::Readonly), Some(json(r#"{"q":"s3cret"}"#)));
     let mut cx = over_stdio();
@@ -249,7 +249,7 @@ async fn every_way_to_end_has_its_own_words() {
             false,
         ),
     ] {
-        let kept = Kept::new();
+        let kept = TelemetryRecorder::new();
         let server = testing::ScriptedServer::new(move |_| end.clone());
         testing::call(&chain(kept.layer()), &tool("t", None), "{}", &server).await;
         let span = kept.span();
@@ -290,7 +290,7 @@ fn only_tool_errors_and_errors_are_errors_and_every_code_has_its_words() {
 
 #[tokio::test]
 async fn a_call_that_is_dropped_ends_its_span_and_is_counted_once() {
-    let kept = Kept::new();
+    let kept = TelemetryRecorder::new();
     let chain = chain(kept.layer());
     let hanging = HangingServer::default();
     let mut cx = context();
@@ -312,7 +312,7 @@ async fn a_call_that_is_dropped_ends_its_span_and_is_counted_once() {
 
 #[tokio::test]
 async fn names_that_nobody_listed_share_one_label() {
-    let kept = Kept::new();
+    let kept = TelemetryRecorder::new();
     let chain = chain(kept.layer());
     let unknown = failing(Failure::new(Code::UnknownTool, "no"));
     for n in 0..200 {
@@ -332,7 +332,7 @@ async fn names_that_nobody_listed_share_one_label() {
 
 #[tokio::test]
 async fn a_server_with_too_many_tools_does_not_make_too_many_labels() {
-    let kept = Kept::new();
+    let kept = TelemetryRecorder::new();
     let chain = chain(kept.layer());
     let server = answering(text("x"));
     for n in 0..labels::MAX_TOOLS + 50 {
@@ -346,7 +346,7 @@ async fn a_server_with_too_many_tools_does_not_make_too_many_labels() {
 
 #[tokio::test]
 async fn facts_that_change_change_the_labels() {
-    let kept = Kept::new();
+    let kept = TelemetryRecorder::new();
     let chain = chain(kept.layer());
     let server = answering(text("x"));
     for tier in [Tier::Readonly, Tier::Mutating] {
@@ -361,7 +361,7 @@ async fn facts_that_change_change_the_labels() {
 
 #[tokio::test]
 async fn listings_and_requests_are_told_and_unknown_methods_share_one_label() {
-    let kept = Kept::new();
+    let kept = TelemetryRecorder::new();
     let chain = chain(kept.layer());
     let server = answering(text("x"));
     chain.list(&mut over_stdio(), Listing::default(), &server).await.unwrap();
@@ -398,7 +398,7 @@ async fn listings_and_requests_are_told_and_unknown_methods_share_one_label() {
 
 #[tokio::test]
 async fn arguments_are_told_only_if_asked_for_and_never_in_clear() {
-    let kept = Kept::new();
+    let kept = TelemetryRecorder::new();
     let redactor = Redactor::new(&RedactConfig::default()).unwrap();
     let chain = chain(kept.layer().telling_arguments(redactor));
     let server = answering(text("x"));

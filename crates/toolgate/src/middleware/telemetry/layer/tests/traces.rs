@@ -9,9 +9,9 @@ const PARENT: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
 
 /// Keeps the span that it is told as its parent.
 #[derive(Default)]
-struct Told(std::sync::Mutex<Vec<Option<Trace>>>);
+struct TraceRecorder(std::sync::Mutex<Vec<Option<Trace>>>);
 
-impl Endpoint for Told {
+impl Endpoint for TraceRecorder {
     fn call<'a>(&'a self, cx: &'a mut Context, _: Call) -> Boxed<'a, Outcome> {
         self.0.lock().unwrap().extend([cx.span().cloned(), cx.nested().ingress().trace.clone()]);
         Box::pin(async { ToolResult::text("x").into() })
@@ -28,7 +28,7 @@ impl Endpoint for Told {
 
 /// Calls as part of a trace, and gives what the server is told.
 async fn called(layer: Telemetry, trace: Option<Trace>) -> Option<Trace> {
-    let told = Told::default();
+    let told = TraceRecorder::default();
     let mut cx = context().with_ingress(Ingress { trace, ..Ingress::default() });
     chain(layer).call(&mut cx, Call::new(tool("t", None), None), &told).await;
     let told = told.0.into_inner().unwrap();
@@ -38,7 +38,7 @@ async fn called(layer: Telemetry, trace: Option<Trace>) -> Option<Trace> {
 
 #[tokio::test]
 async fn the_parent_is_the_one_that_the_request_names_and_the_server_gets_ours() {
-    let kept = Kept::new();
+    let kept = TelemetryRecorder::new();
     let incoming = Trace::read(PARENT, Some("vendor=1,other=2")).unwrap();
     let told = called(kept.layer(), Some(incoming.clone())).await.unwrap();
     let span = kept.span();
@@ -53,7 +53,7 @@ async fn the_parent_is_the_one_that_the_request_names_and_the_server_gets_ours()
 
 #[tokio::test]
 async fn without_a_parent_a_trace_begins_here() {
-    let kept = Kept::new();
+    let kept = TelemetryRecorder::new();
     let told = called(kept.layer(), None).await.unwrap();
     let span = kept.span();
     assert_eq!(span.parent_span_id, opentelemetry::SpanId::INVALID);
@@ -63,7 +63,7 @@ async fn without_a_parent_a_trace_begins_here() {
 
 #[tokio::test]
 async fn a_state_that_is_not_valid_is_dropped_and_the_parent_stays() {
-    let kept = Kept::new();
+    let kept = TelemetryRecorder::new();
     let told = called(kept.layer(), Trace::read(PARENT, Some("no equals sign"))).await.unwrap();
     assert_eq!(told.state(), None);
     assert_eq!(kept.span().parent_span_id.to_string(), "b7ad6b7169203331");
@@ -71,7 +71,7 @@ async fn a_state_that_is_not_valid_is_dropped_and_the_parent_stays() {
 
 #[tokio::test]
 async fn a_trace_that_is_not_kept_is_passed_on_as_such_and_still_counted() {
-    let kept = Kept::new();
+    let kept = TelemetryRecorder::new();
     let tracers = SdkTracerProvider::builder()
         .with_simple_exporter(kept.spans.clone())
         .with_sampler(Sampler::ParentBased(Box::new(Sampler::AlwaysOff)))
