@@ -82,7 +82,8 @@ async fn respond<H: Handler>(
     }
     let response = match site.handler.check(&head) {
         Ok(()) => match collect(&mut body, site.handler.body_limit(&head), &site.settings).await {
-            Ok(body) => site.handler.respond(site.peer, head, body).await,
+            // Boxed: hyper keeps room for this future as long as the connection is open.
+            Ok(body) => Box::pin(site.handler.respond(site.peer, head, body)).await,
             Err(not_read) => {
                 let response = match not_read {
                     BodyReadError::TooLarge => site.handler.too_large(&head),
