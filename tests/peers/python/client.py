@@ -77,6 +77,7 @@ class Driver:
         self.steps = steps
         self.updated = anyio.Event()
         self.updates = []
+        self.cancelled = set()
         self.report = {"tools": [], "calls": [None] * len(steps.call), "finished": [], "requests": [], "notifications": []}
 
     def client(self) -> Client:
@@ -96,6 +97,12 @@ class Driver:
         if isinstance(message, Exception):
             self.report.setdefault("faults", []).append(str(message))
         else:
+            if self.steps.cancel_after_progress and message.method == "notifications/progress":
+                # The call is cancelled at its first one. How many others were on their way by then depends on the machine.
+                token = message.params.progress_token
+                if token in self.cancelled:
+                    return
+                self.cancelled.add(token)
             self.report["notifications"].append(message.method)
             if isinstance(message, types.ResourceUpdatedNotification):
                 self.updates.append(message.params.uri)
@@ -126,6 +133,8 @@ class Driver:
         with anyio.CancelScope() as scope:
 
             async def on_progress(done: float, total: float | None, message: str | None) -> None:
+                if scope.cancel_called:
+                    return
                 step = {"progress": done, "total": total, "message": message}
                 progress.append({key: value for key, value in step.items() if value is not None})
                 if self.steps.cancel_after_progress:
