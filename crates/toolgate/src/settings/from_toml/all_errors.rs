@@ -3,7 +3,10 @@
 use std::ops::Range;
 
 use serde::de::DeserializeOwned;
-use toml::de::{DeTable, DeValue, Deserializer};
+use toml::{
+    Spanned,
+    de::{DeArray, DeTable, DeValue, Deserializer},
+};
 
 use super::explained;
 
@@ -82,22 +85,41 @@ fn remove(table: &mut DeTable<'_>, at: &Range<usize>) -> Option<Vec<String>> {
             return Some(keys);
         }
     }
-    let has = |span: Range<usize>| span.start == at.start || span.contains(&at.start);
     let mut members = table.iter();
-    let (key, _) = members.find(|(key, value)| has(key.span()) || has(value.span()))?;
+    let (key, _) =
+        members.find(|(key, value)| covers(&key.span(), at) || covers(&value.span(), at))?;
     let key = key.clone();
     table.remove(&key);
     Some(vec![key.into_inner().into_owned()])
 }
 
+/// Removes the innermost key at a place inside of a value, or the table of an array; it has no name.
 fn remove_inside(value: &mut DeValue<'_>, at: &Range<usize>) -> Option<Vec<String>> {
-    match value {
-        DeValue::Table(table) => remove(table, at),
-        DeValue::Array(items) => {
-            items.iter_mut().find_map(|item| remove_inside(item.get_mut(), at))
-        }
-        _ => None,
+    let items = match value {
+        DeValue::Table(table) => return remove(table, at),
+        DeValue::Array(items) => items,
+        _ => return None,
+    };
+    if let Some(keys) = items.iter_mut().find_map(|item| remove_inside(item.get_mut(), at)) {
+        return Some(keys);
     }
+    let is_there = |item: &Spanned<DeValue<'_>>| {
+        matches!(item.get_ref(), DeValue::Table(_)) && covers(&item.span(), at)
+    };
+    if !items.iter().any(is_there) {
+        return None;
+    }
+    let mut rest = DeArray::new();
+    std::mem::replace(items, DeArray::new())
+        .into_iter()
+        .filter(|item| !is_there(item))
+        .for_each(|item| rest.push(item));
+    *items = rest;
+    Some(Vec::new())
+}
+
+fn covers(span: &Range<usize>, at: &Range<usize>) -> bool {
+    span.start == at.start || span.contains(&at.start)
 }
 
 /// The line on which a key or table occurs first, of one that occurs twice. `at` is the second place.
