@@ -108,6 +108,11 @@ impl Tmux {
         Hanging(pid)
     }
 
+    /// Whether the server runs.
+    pub fn is_up(&self) -> bool {
+        self.output(&["list-sessions"]).status.success()
+    }
+
     /// How many control clients there are.
     pub fn clients(&self) -> usize {
         self.run(&["list-clients", "-F", "#{client_name}"]).lines().count()
