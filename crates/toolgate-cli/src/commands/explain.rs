@@ -43,7 +43,7 @@ const COLUMN: usize = 22;
 /// The width of a screen if it is unknown.
 const WIDTH: usize = 80;
 /// How much of an example, in percent, a message must have to be one of the same code.
-const ENOUGH_LIKENESS: usize = 60;
+const MIN_LIKENESS: usize = 60;
 /// How different a mistyped code may be from the suggested one.
 const MAX_DISTANCE: usize = 8;
 
@@ -97,7 +97,7 @@ fn find(text: &str) -> anyhow::Result<Vec<Code>> {
     }
     let likeness = |code: Code| Page::of(code).likeness(text);
     let best = Code::ALL.iter().map(|code| likeness(*code)).max().unwrap_or_default();
-    if best >= ENOUGH_LIKENESS {
+    if best >= MIN_LIKENESS {
         return Ok(matching(&|code| likeness(code) == best));
     }
     let distance = |code: &Code| strsim::damerau_levenshtein(&name, code.name());

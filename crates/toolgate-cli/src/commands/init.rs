@@ -50,13 +50,24 @@ fn keep_secrets(found: &[Found], folder: &Path) -> anyhow::Result<()> {
     let made = DirBuilder::new().recursive(true).mode(0o700).create(folder);
     made.with_context(|| format!("cannot create the folder `{}`", folder.display()))?;
     let ignores = (folder.join(".gitignore"), "*\n".to_owned());
-    for (path, content) in std::iter::once(&ignores).chain(secrets) {
-        let mut options = OpenOptions::new();
-        let file = options.write(true).create(true).truncate(true).mode(0o600).open(path);
-        let written = file.and_then(|mut file| file.write_all(content.as_bytes()));
-        written.with_context(|| format!("cannot write `{}`", path.display()))?;
-    }
-    Ok(())
+    std::iter::once(&ignores)
+        .chain(secrets)
+        .try_for_each(|(path, content)| write_new(path, content))
+}
+
+/// Writes a file that only the user can read. A file that is there already stays, and must have the same content.
+fn write_new(path: &Path, content: &str) -> anyhow::Result<()> {
+    let mut options = OpenOptions::new();
+    let written = match options.write(true).create_new(true).mode(0o600).open(path) {
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+            if std::fs::read(path).is_ok_and(|old| old == content.as_bytes()) {
+                return Ok(());
+            }
+            bail!("`{}` exists with another content: move it away first", path.display())
+        }
+        file => file.and_then(|mut file| file.write_all(content.as_bytes())),
+    };
+    written.with_context(|| format!("cannot write `{}`", path.display()))
 }
 
 const HEAD: &str = "\

@@ -84,13 +84,11 @@ fn cache_of(program: &Path) -> Option<&'static str> {
         let names: Vec<_> =
             path.components().map(|part| part.as_os_str().to_string_lossy()).collect();
         let has = |name: &str| names.iter().any(|other| other == name);
-        match () {
-            () if has("_npx") => Some("npx"),
-            () if has("uv") && names.iter().any(|name| name.starts_with("archive-v")) => {
-                Some("uvx")
-            }
-            () => None,
+        if has("_npx") {
+            return Some("npx");
         }
+        let is_uv = has("uv") && names.iter().any(|name| name.starts_with("archive-v"));
+        is_uv.then_some("uvx")
     })
 }
 

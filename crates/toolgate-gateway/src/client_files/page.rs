@@ -242,6 +242,6 @@ mod tests {
             let page = client_page(&client.id).unwrap();
             assert!(page.contains("\"wrap\", \"--name=files\""), "{page}");
         }
-        assert_eq!(client_page("nobody"), None);
+        assert_eq!(client_page("unknown"), None);
     }
 }

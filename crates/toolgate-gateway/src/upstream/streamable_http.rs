@@ -124,7 +124,7 @@ impl StreamableHttp {
         all
     }
 
-    /// Posts a request. A safe one may be sent twice.
+    /// Posts a request. An idempotent one may be sent twice.
     pub(super) async fn post(
         &self,
         is_idempotent: bool,

@@ -118,6 +118,25 @@ fn literal_secrets_of_clients_stay_out_of_the_config() {
 }
 
 #[test]
+fn a_secret_of_an_earlier_config_is_not_replaced() {
+    let machine = Machine::new();
+    let init = |key: &str, to: &str| {
+        let file = json!({"mcpServers": {"fix": {"command": fixture(), "env": {"API_KEY": key}}}});
+        machine.write("project/vscode.json", &file.to_string());
+        machine.run(&["init", "--from", "vscode.json", to])
+    };
+    let secret = machine.path("project/toolgate.secrets/fix.API_KEY");
+    assert_eq!(init("s3cret-1", "one.toml").status.code(), Some(0));
+    assert_eq!(init("s3cret-1", "two.toml").status.code(), Some(0), "the same secret");
+    let refused = init("s3cret-2", "three.toml");
+    let told = stderr(&refused);
+    assert_eq!(refused.status.code(), Some(2), "{told}");
+    assert!(told.contains("exists with another content: move it away first"), "{told}");
+    assert!(!told.contains("s3cret") && !machine.path("project/three.toml").exists());
+    assert_eq!(std::fs::read_to_string(secret).unwrap(), "s3cret-1");
+}
+
+#[test]
 fn without_clients_it_is_an_example_that_passes_check() {
     let machine = Machine::new();
     let output = machine.run(&["init", "other.toml"]);
