@@ -145,7 +145,7 @@ impl ChainArgs {
         }
         match &self.audit {
             Some(target) => settings.audit.file = Target::from(target.as_str()),
-            None if config.has_audit_table(self.namespace())? => {}
+            None if config.sets_audit_file(self.namespace())? => {}
             None if lacks_audit(&settings.chain) => {
                 // Layers in the wrong order are told too, not only after this is corrected.
                 let parts = Parts::with(|parts| parts.only_explains = true);

@@ -79,12 +79,19 @@ pub struct ClientInfo {
     pub version: Option<String>,
 }
 
+impl ClientInfo {
+    /// The pieces of its text.
+    pub(crate) fn pieces(&self) -> [&str; 3] {
+        match &self.version {
+            Some(version) => [&self.name, " ", version],
+            None => [&self.name, "", ""],
+        }
+    }
+}
+
 impl fmt::Display for ClientInfo {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.version {
-            Some(version) => write!(f, "{} {version}", self.name),
-            None => f.write_str(&self.name),
-        }
+        self.pieces().iter().try_for_each(|piece| f.write_str(piece))
     }
 }
 

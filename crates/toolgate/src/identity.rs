@@ -100,13 +100,16 @@ impl Principal {
             Self::Anonymous => "anonymous",
         }
     }
+
+    /// The pieces of its text.
+    pub(crate) fn pieces(&self) -> [&str; 3] {
+        let colon = if matches!(self, Self::Anonymous) { "" } else { ":" };
+        [self.kind(), colon, self.id()]
+    }
 }
 
 impl fmt::Display for Principal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Anonymous => f.write_str("anonymous"),
-            _ => write!(f, "{}:{}", self.kind(), self.id()),
-        }
+        self.pieces().iter().try_for_each(|piece| f.write_str(piece))
     }
 }

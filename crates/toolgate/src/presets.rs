@@ -142,12 +142,13 @@ impl Preset {
         }
     }
 
-    /// The `[audit]` of a config file. If the file does not set which calls are recorded, the choice of the preset
-    /// applies. `says` returns whether the file has a key.
+    /// The `[audit]` of a config file. If the file does not set where records go or which calls are recorded, the choice
+    /// of the preset applies. `says` returns whether the file has a key.
     #[must_use]
     pub fn audit_over(self, file: AuditConfig, says: impl Fn(&str) -> bool) -> AuditConfig {
         let Some(own) = self.audit() else { return file };
         AuditConfig {
+            file: if says("file") { file.file } else { own.file },
             record: if says("record") { file.record } else { own.record },
             readonly: if says("readonly") { file.readonly } else { own.readonly },
             ..file

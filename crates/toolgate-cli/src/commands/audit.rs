@@ -110,7 +110,7 @@ impl VerifyCommand {
             key = key.or(settings.audit.key_file);
             match settings.audit.file {
                 Target::File(path) => file = Some(path),
-                Target::Off if !config.has_audit_table(&self.namespace)? => {}
+                Target::Off if !config.sets_audit_file(&self.namespace)? => {}
                 Target::Off | Target::Stderr => bail!(
                     "the config `{}` names no audit file: name it as an argument",
                     config.path().display()

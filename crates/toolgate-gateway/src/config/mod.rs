@@ -360,9 +360,15 @@ impl Config {
         }
     }
 
-    /// Whether the file has a table `[audit]` that applies to a namespace.
-    pub fn has_audit_table(&self, namespace: &str) -> Result<bool, ConfigError> {
-        Ok(self.namespace(namespace)?.layers().over(self.file.layers()).audit.is_some())
+    /// Whether the table `[audit]` that applies to a namespace says where records go.
+    pub fn sets_audit_file(&self, namespace: &str) -> Result<bool, ConfigError> {
+        self.namespace(namespace)?;
+        Ok(self.has_audit_key(namespace, "file"))
+    }
+
+    fn has_audit_key(&self, namespace: &str, key: &str) -> bool {
+        let keys = self.audit_keys.get(namespace).or_else(|| self.audit_keys.get(""));
+        keys.is_some_and(|keys| keys.iter().any(|other| other == key))
     }
 
     /// The settings of the chain of a namespace.
@@ -421,8 +427,7 @@ impl Config {
         configured: Option<AuditConfig>,
         preset: Option<Preset>,
     ) -> AuditConfig {
-        let keys = self.audit_keys.get(namespace).or_else(|| self.audit_keys.get(""));
-        let is_set = |key: &str| keys.is_some_and(|keys| keys.iter().any(|other| other == key));
+        let is_set = |key: &str| self.has_audit_key(namespace, key);
         match (configured, preset) {
             (Some(configured), Some(preset)) => preset.audit_over(configured, is_set),
             (Some(configured), None) => configured,

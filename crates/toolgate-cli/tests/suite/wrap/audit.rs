@@ -5,7 +5,11 @@ use std::os::unix::fs::PermissionsExt as _;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 
-use crate::harness::{Session, fixture, gateway::until, outcomes, text};
+use crate::harness::{
+    Session, fixture,
+    gateway::{Place, stdio, until},
+    outcomes, text,
+};
 
 #[test]
 fn without_options_it_is_written_to_a_private_file_in_the_state_folder() {
@@ -23,6 +27,32 @@ fn without_options_it_is_written_to_a_private_file_in_the_state_folder() {
     assert_eq!(record["tool"], "echo");
     assert_eq!(record["args"]["text"], json!({"len": 5, "sha256_prefix": "2cf24dba5fb0"}));
     assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
+}
+
+/// `[audit] keep_days = 90` once switched the audit off: only a config without the table had the default file.
+#[test]
+fn a_table_that_names_no_file_keeps_the_default_one() {
+    let tables = ["[audit]\nkeep_days = 90\n", "[namespaces.default.audit]\nintents = \"off\"\n"];
+    for table in tables {
+        let place = Place::new("");
+        place.write("toolgate.toml", table);
+        let config = place.path("toolgate.toml").display().to_string();
+        let command = fixture().display().to_string();
+        let mut session = Session::wrap_in(&["--config", &config], &[&command], |wrap| {
+            wrap.env("XDG_STATE_HOME", place.path("state"));
+        });
+        session.initialize();
+        session.call("echo", json!({"text": "wrapped"}));
+        session.finish();
+
+        place.write("toolgate.toml", &format!("{}{table}", stdio("main", &[], "")));
+        let mut gateway = place.start();
+        gateway.legacy().call("echo", json!({"text": "served"}));
+        gateway.terminate();
+        let text = std::fs::read_to_string(gateway.state().join("toolgate/audit.jsonl")).unwrap();
+        let tools: Vec<_> = outcomes(&text).iter().map(|record| record["tool"].clone()).collect();
+        assert_eq!(tools, ["echo", "echo"], "{table}");
+    }
 }
 
 #[test]

@@ -209,11 +209,11 @@ impl<'a> CallStart<'a> {
         record.some_text("parent_call_uuid", self.parent.map(shortened).as_deref());
         record.text("session", &self.session.id);
         record.text("namespace", &self.session.namespace);
-        record.shown("principal", &self.session.principal);
+        record.joined("principal", &self.session.principal.pieces());
         if let Some(client) = self.client {
             let version = client.version.as_ref().map_or(0, |version| version.len() + 1);
             if client.name.len() + version <= MAX_TEXT {
-                record.shown("client", client);
+                record.joined("client", &client.pieces());
             } else {
                 record.text("client", &shortened(&client.to_string()));
             }

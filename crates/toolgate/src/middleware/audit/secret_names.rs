@@ -74,6 +74,8 @@ const NAMING: [&str; 6] = ["name", "key", "header", "field", "k", "n"];
 
 /// The prefix of toolgate's confirmation tokens. A token confirms a call, so it is a secret.
 const SEALS: [&str; 2] = ["tgc1", "tgp1"];
+/// Smallest length of a token, in bytes. A shorter word only starts like one.
+const MIN_SEAL: usize = 16;
 const SEALED: &str = "[redacted: confirmation]";
 
 /// The reserved argument and its name in `_meta`.
@@ -195,7 +197,7 @@ pub(in crate::middleware) fn clean(text: &str) -> Cow<'_, str> {
 /// The text without toolgate's confirmation tokens.
 pub(in crate::middleware) fn unsealed(text: &str) -> Cow<'_, str> {
     let next = |rest: &str| SEALS.iter().filter_map(|seal| rest.find(seal)).min();
-    if next(text).is_none() {
+    if text.len() < MIN_SEAL || next(text).is_none() {
         return Cow::Borrowed(text);
     }
     let (mut shown, mut rest) = (String::with_capacity(text.len()), text);
@@ -205,8 +207,7 @@ pub(in crate::middleware) fn unsealed(text: &str) -> Cow<'_, str> {
         let end = seal.find(|c| !is_part(c)).unwrap_or(seal.len());
         let (seal, after) = seal.split_at(end);
         shown.push_str(before);
-        // A longer word with this prefix is not a token.
-        shown.push_str(if seal.len() >= 16 { SEALED } else { seal });
+        shown.push_str(if seal.len() >= MIN_SEAL { SEALED } else { seal });
         rest = after;
     }
     shown.push_str(rest);
