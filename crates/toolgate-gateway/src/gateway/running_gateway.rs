@@ -47,7 +47,7 @@ const RECORD_FLUSH_TIMEOUT: Duration = Duration::from_secs(5);
 /// The shared state that requests need.
 #[derive(Debug)]
 pub(crate) struct Gateway {
-    namespaces: HashMap<Box<str>, Arc<Namespace>>,
+    namespaces: BTreeMap<Box<str>, Arc<Namespace>>,
     servers: Vec<Arc<Server>>,
     pub(crate) sessions: SessionTable,
     pub(crate) suspended_calls: SuspendedCalls,
@@ -207,7 +207,7 @@ impl RunningGateway {
         let usage = Usage::new(share, options.serve.sessions, options.serve.subscriptions);
         let usage = Arc::new(usage);
         let mut opened = OpenedRecords::default();
-        let mut namespaces = HashMap::new();
+        let mut namespaces = BTreeMap::new();
         for name in &names {
             let namespace = opened.namespace(name, &options, &servers, &usage).await?;
             namespaces.insert(name.as_str().into(), Arc::new(namespace));
