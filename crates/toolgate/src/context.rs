@@ -119,7 +119,13 @@ pub struct Session {
 /// assert_eq!(cx.nested().parent().map(|id| id.to_string()), Some(cx.call_id().to_string()));
 /// ```
 #[derive(Debug)]
-pub struct Context {
+pub struct Context(
+    /// On the heap, because it is large and the futures of a call hand it on several times.
+    Box<Fields>,
+);
+
+#[derive(Debug)]
+struct Fields {
     session: Arc<Session>,
     client: Option<Arc<ClientInfo>>,
     request_id: Option<Id>,
@@ -133,8 +139,8 @@ pub struct Context {
     gateway_input: Option<InputRound>,
     returned_input: Option<InputRound>,
     forwarded_input: Option<InputRound>,
-    pub(crate) ingress: Ingress,
-    pub(crate) span: Option<Trace>,
+    ingress: Ingress,
+    span: Option<Trace>,
     extensions: Extensions,
 }
 
@@ -142,7 +148,7 @@ impl Context {
     /// A context for one new call of `session`.
     #[must_use]
     pub fn new(session: Arc<Session>) -> Self {
-        Self {
+        Self(Box::new(Fields {
             session,
             client: None,
             request_id: None,
@@ -159,81 +165,81 @@ impl Context {
             ingress: Ingress::default(),
             span: None,
             extensions: Extensions::default(),
-        }
+        }))
     }
 
     /// Sets the client's name and version.
     #[must_use]
     pub fn with_client(mut self, client: Option<Arc<ClientInfo>>) -> Self {
-        self.client = client;
+        self.0.client = client;
         self
     }
 
     /// Sets the JSON-RPC id of the request.
     #[must_use]
     pub fn with_request_id(mut self, id: Option<Id>) -> Self {
-        self.request_id = id;
+        self.0.request_id = id;
         self
     }
 
     /// Sets the control data of the request's `_meta`.
     #[must_use]
     pub fn with_control(mut self, control: Control) -> Self {
-        self.control = control;
+        self.0.control = control;
         self
     }
 
     /// Sets the request's `_meta`, without the control data.
     #[must_use]
     pub fn with_meta(mut self, meta: Option<Json>) -> Self {
-        self.meta = meta;
+        self.0.meta = meta;
         self
     }
 
     /// Sets what the transport knows about the principal, such as the claims of a verified token: an object.
     #[must_use]
     pub fn with_claims(mut self, claims: Option<Json>) -> Self {
-        self.claims = claims;
+        self.0.claims = claims;
         self
     }
 
     /// Sets what the transport knows about the principal.
     pub fn set_claims(&mut self, claims: impl Into<Json>) {
-        self.claims = Some(claims.into());
+        self.0.claims = Some(claims.into());
     }
 
     /// Sets how many calls this call is nested in.
     #[must_use]
     pub fn with_depth(mut self, depth: u8) -> Self {
-        self.depth = depth;
+        self.0.depth = depth;
         self
     }
 
     /// Sets the parent call's id (`_meta.parent_call_uuid`).
     #[must_use]
     pub fn with_parent(mut self, parent: Option<Arc<str>>) -> Self {
-        self.control.parent = parent;
+        self.0.control.parent = parent;
         self
     }
 
     /// Sets the token that the transport cancels when the client cancels the request or disconnects.
     #[must_use]
     pub fn with_cancel(mut self, cancel: CancellationToken) -> Self {
-        self.cancel = cancel;
+        self.0.cancel = cancel;
         self
     }
 
     /// Sets how the client can be asked for input.
     #[must_use]
     pub fn with_client_input(mut self, client_input: ClientInput) -> Self {
-        self.client_input = client_input;
+        self.0.client_input = client_input;
         self
     }
 
     /// Sets the client's input for a question that toolgate asked. Servers never see it.
     #[must_use]
     pub fn with_gateway_input(mut self, input: InputRound) -> Self {
-        self.gateway_input = Some(input);
+        self.0.gateway_input = Some(input);
         self
     }
 
@@ -242,7 +248,7 @@ impl Context {
     #[must_use]
     pub fn with_returned_input(mut self, input: &InputRound) -> Self {
         if input.state.is_some() || input.responses.is_some() {
-            self.returned_input = Some(input.clone());
+            self.0.returned_input = Some(input.clone());
         }
         self
     }
@@ -251,23 +257,23 @@ impl Context {
     /// this call, and it is cancelled together with this call.
     #[must_use]
     pub fn nested(&self) -> Self {
-        Self {
-            session: Arc::clone(&self.session),
-            client: self.client.clone(),
-            request_id: self.request_id.clone(),
+        Self(Box::new(Fields {
+            session: Arc::clone(&self.0.session),
+            client: self.0.client.clone(),
+            request_id: self.0.request_id.clone(),
             call_id: CallId::next(),
             // Restrictions of a call apply to its nested calls.
             control: Control {
-                parent: Some(self.call_id.to_string().into()),
+                parent: Some(self.0.call_id.to_string().into()),
                 confirm: None,
-                ..self.control.clone()
+                ..self.0.control.clone()
             },
-            meta: self.meta.clone(),
-            claims: self.claims.clone(),
-            depth: self.depth.saturating_add(1),
-            cancel: self.cancel.child_token(),
+            meta: self.0.meta.clone(),
+            claims: self.0.claims.clone(),
+            depth: self.0.depth.saturating_add(1),
+            cancel: self.0.cancel.child_token(),
             // The client cannot repeat a nested call, so only a request of toolgate's own can ask it for input.
-            client_input: match &self.client_input {
+            client_input: match &self.0.client_input {
                 ClientInput::ViaElicitation(client) => {
                     ClientInput::ViaElicitation(Arc::clone(client))
                 }
@@ -279,68 +285,68 @@ impl Context {
             ingress: self.nested_ingress(),
             span: None,
             extensions: Extensions::default(),
-        }
+        }))
     }
 
     /// The session.
     #[must_use]
     pub fn session(&self) -> &Session {
-        &self.session
+        &self.0.session
     }
 
     /// The caller.
     #[must_use]
     pub fn principal(&self) -> &Principal {
-        &self.session.principal
+        &self.0.session.principal
     }
 
     /// The client's name and version, if it sent them.
     #[must_use]
     pub fn client(&self) -> Option<&ClientInfo> {
-        self.client.as_deref()
+        self.0.client.as_deref()
     }
 
     /// The client's name and version, shared.
     #[must_use]
     pub fn client_shared(&self) -> Option<Arc<ClientInfo>> {
-        self.client.clone()
+        self.0.client.clone()
     }
 
     /// The session, shared.
     #[must_use]
     pub fn session_shared(&self) -> Arc<Session> {
-        Arc::clone(&self.session)
+        Arc::clone(&self.0.session)
     }
 
     /// The JSON-RPC id of the request.
     #[must_use]
     pub fn request_id(&self) -> Option<&Id> {
-        self.request_id.as_ref()
+        self.0.request_id.as_ref()
     }
 
     /// The id of this call.
     #[must_use]
     pub fn call_id(&self) -> CallId {
-        self.call_id
+        self.0.call_id
     }
 
     /// The id of the parent call.
     #[must_use]
     pub fn parent(&self) -> Option<&Arc<str>> {
-        self.control.parent.as_ref()
+        self.0.control.parent.as_ref()
     }
 
     /// The control data of the request, which can only restrict it.
     #[must_use]
     pub fn control(&self) -> &Control {
-        &self.control
+        &self.0.control
     }
 
     /// The request's `_meta` without the control data, as the client sent it. The client writes it: it may choose between
     /// things that the client may have, and never permits anything.
     #[must_use]
     pub fn meta(&self) -> Option<&Json> {
-        self.meta.as_ref()
+        self.0.meta.as_ref()
     }
 
     /// A member of the request's `_meta`.
@@ -358,13 +364,13 @@ impl Context {
     /// ```
     #[must_use]
     pub fn meta_member(&self, key: &str) -> Option<Json> {
-        self.meta.as_ref()?.get(key)
+        self.0.meta.as_ref()?.get(key)
     }
 
     /// What the transport knows about the principal, such as the claims of a verified token.
     #[must_use]
     pub fn claims(&self) -> Option<&Json> {
-        self.claims.as_ref()
+        self.0.claims.as_ref()
     }
 
     /// One claim of the principal, decoded.
@@ -380,59 +386,59 @@ impl Context {
     /// ```
     #[must_use]
     pub fn claim<T: serde::de::DeserializeOwned>(&self, name: &str) -> Option<T> {
-        self.claims.as_ref()?.get(name)?.decode().ok()
+        self.0.claims.as_ref()?.get(name)?.decode().ok()
     }
 
     /// How many calls this call is nested in.
     #[must_use]
     pub fn depth(&self) -> u8 {
-        self.depth
+        self.0.depth
     }
 
     /// Cancelled when the client cancels the call or disconnects.
     #[must_use]
     pub fn cancel(&self) -> &CancellationToken {
-        &self.cancel
+        &self.0.cancel
     }
 
     /// How the client can be asked for input.
     #[must_use]
     pub fn client_input(&self) -> &ClientInput {
-        &self.client_input
+        &self.0.client_input
     }
 
     /// All input that the request carries, for a question of toolgate or of a server.
     #[must_use]
     pub fn returned_input(&self) -> Option<&InputRound> {
-        self.returned_input.as_ref()
+        self.0.returned_input.as_ref()
     }
 
     /// The client's input for a question that toolgate asked. Servers never see it.
     #[must_use]
     pub fn gateway_input(&self) -> Option<&InputRound> {
-        self.gateway_input.as_ref()
+        self.0.gateway_input.as_ref()
     }
 
     /// Forwards the server's own `requestState` and the client's responses to the server.
     pub fn forward_input(&mut self, input: InputRound) {
-        self.forwarded_input = Some(input);
+        self.0.forwarded_input = Some(input);
     }
 
     /// The input that the request to the server carries instead of the client's.
     #[must_use]
     pub fn forwarded_input(&self) -> Option<&InputRound> {
-        self.forwarded_input.as_ref()
+        self.0.forwarded_input.as_ref()
     }
 
     /// Values that layers share during this call.
     #[must_use]
     pub fn extensions(&self) -> &Extensions {
-        &self.extensions
+        &self.0.extensions
     }
 
     /// Values that layers share during this call, mutable.
     pub fn extensions_mut(&mut self) -> &mut Extensions {
-        &mut self.extensions
+        &mut self.0.extensions
     }
 }
 
@@ -493,31 +499,31 @@ impl Context {
     /// Sets how the request arrived.
     #[must_use]
     pub fn with_ingress(mut self, ingress: Ingress) -> Self {
-        self.ingress = ingress;
+        self.0.ingress = ingress;
         self
     }
 
     /// How the request arrived.
     #[must_use]
     pub fn ingress(&self) -> &Ingress {
-        &self.ingress
+        &self.0.ingress
     }
 
     /// toolgate's span of this call, if a layer records traces. Servers receive it as their parent.
     #[must_use]
     pub fn span(&self) -> Option<&Trace> {
-        self.span.as_ref()
+        self.0.span.as_ref()
     }
 
     /// Sets toolgate's span for the inner layers and for the request to the server.
     pub fn set_span(&mut self, span: Option<Trace>) {
-        self.span = span;
+        self.0.span = span;
     }
 
     /// The ingress of a nested call: toolgate's span of this call is its parent.
     pub(crate) fn nested_ingress(&self) -> Ingress {
-        let trace = self.span.clone().or_else(|| self.ingress.trace.clone());
-        Ingress { trace, ..self.ingress.clone() }
+        let trace = self.0.span.clone().or_else(|| self.0.ingress.trace.clone());
+        Ingress { trace, ..self.0.ingress.clone() }
     }
 }
 
