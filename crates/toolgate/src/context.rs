@@ -119,10 +119,10 @@ pub struct Session {
 /// assert_eq!(cx.nested().parent().map(|id| id.to_string()), Some(cx.call_id().to_string()));
 /// ```
 #[derive(Debug)]
-pub struct Context(
-    /// On the heap, because it is large and the futures of a call hand it on several times.
-    Box<Fields>,
-);
+pub struct Context {
+    /// On the heap, because they are large and the futures of a call hand them on several times.
+    fields: Box<Fields>,
+}
 
 #[derive(Debug)]
 struct Fields {
@@ -148,98 +148,100 @@ impl Context {
     /// A context for one new call of `session`.
     #[must_use]
     pub fn new(session: Arc<Session>) -> Self {
-        Self(Box::new(Fields {
-            session,
-            client: None,
-            request_id: None,
-            call_id: CallId::next(),
-            control: Control::default(),
-            meta: None,
-            claims: None,
-            depth: 0,
-            cancel: CancellationToken::new(),
-            client_input: ClientInput::Unavailable,
-            gateway_input: None,
-            returned_input: None,
-            forwarded_input: None,
-            ingress: Ingress::default(),
-            span: None,
-            extensions: Extensions::default(),
-        }))
+        Self {
+            fields: Box::new(Fields {
+                session,
+                client: None,
+                request_id: None,
+                call_id: CallId::next(),
+                control: Control::default(),
+                meta: None,
+                claims: None,
+                depth: 0,
+                cancel: CancellationToken::new(),
+                client_input: ClientInput::Unavailable,
+                gateway_input: None,
+                returned_input: None,
+                forwarded_input: None,
+                ingress: Ingress::default(),
+                span: None,
+                extensions: Extensions::default(),
+            }),
+        }
     }
 
     /// Sets the client's name and version.
     #[must_use]
     pub fn with_client(mut self, client: Option<Arc<ClientInfo>>) -> Self {
-        self.0.client = client;
+        self.fields.client = client;
         self
     }
 
     /// Sets the JSON-RPC id of the request.
     #[must_use]
     pub fn with_request_id(mut self, id: Option<Id>) -> Self {
-        self.0.request_id = id;
+        self.fields.request_id = id;
         self
     }
 
     /// Sets the control data of the request's `_meta`.
     #[must_use]
     pub fn with_control(mut self, control: Control) -> Self {
-        self.0.control = control;
+        self.fields.control = control;
         self
     }
 
     /// Sets the request's `_meta`, without the control data.
     #[must_use]
     pub fn with_meta(mut self, meta: Option<Json>) -> Self {
-        self.0.meta = meta;
+        self.fields.meta = meta;
         self
     }
 
     /// Sets what the transport knows about the principal, such as the claims of a verified token: an object.
     #[must_use]
     pub fn with_claims(mut self, claims: Option<Json>) -> Self {
-        self.0.claims = claims;
+        self.fields.claims = claims;
         self
     }
 
     /// Sets what the transport knows about the principal.
     pub fn set_claims(&mut self, claims: impl Into<Json>) {
-        self.0.claims = Some(claims.into());
+        self.fields.claims = Some(claims.into());
     }
 
     /// Sets how many calls this call is nested in.
     #[must_use]
     pub fn with_depth(mut self, depth: u8) -> Self {
-        self.0.depth = depth;
+        self.fields.depth = depth;
         self
     }
 
     /// Sets the parent call's id (`_meta.parent_call_uuid`).
     #[must_use]
     pub fn with_parent(mut self, parent: Option<Arc<str>>) -> Self {
-        self.0.control.parent = parent;
+        self.fields.control.parent = parent;
         self
     }
 
     /// Sets the token that the transport cancels when the client cancels the request or disconnects.
     #[must_use]
     pub fn with_cancel(mut self, cancel: CancellationToken) -> Self {
-        self.0.cancel = cancel;
+        self.fields.cancel = cancel;
         self
     }
 
     /// Sets how the client can be asked for input.
     #[must_use]
     pub fn with_client_input(mut self, client_input: ClientInput) -> Self {
-        self.0.client_input = client_input;
+        self.fields.client_input = client_input;
         self
     }
 
     /// Sets the client's input for a question that toolgate asked. Servers never see it.
     #[must_use]
     pub fn with_gateway_input(mut self, input: InputRound) -> Self {
-        self.0.gateway_input = Some(input);
+        self.fields.gateway_input = Some(input);
         self
     }
 
@@ -248,7 +250,7 @@ impl Context {
     #[must_use]
     pub fn with_returned_input(mut self, input: &InputRound) -> Self {
         if input.state.is_some() || input.responses.is_some() {
-            self.0.returned_input = Some(input.clone());
+            self.fields.returned_input = Some(input.clone());
         }
         self
     }
@@ -257,96 +259,98 @@ impl Context {
     /// this call, and it is cancelled together with this call.
     #[must_use]
     pub fn nested(&self) -> Self {
-        Self(Box::new(Fields {
-            session: Arc::clone(&self.0.session),
-            client: self.0.client.clone(),
-            request_id: self.0.request_id.clone(),
-            call_id: CallId::next(),
-            // Restrictions of a call apply to its nested calls.
-            control: Control {
-                parent: Some(self.0.call_id.to_string().into()),
-                confirm: None,
-                ..self.0.control.clone()
-            },
-            meta: self.0.meta.clone(),
-            claims: self.0.claims.clone(),
-            depth: self.0.depth.saturating_add(1),
-            cancel: self.0.cancel.child_token(),
-            // The client cannot repeat a nested call, so only a request of toolgate's own can ask it for input.
-            client_input: match &self.0.client_input {
-                ClientInput::ViaElicitation(client) => {
-                    ClientInput::ViaElicitation(Arc::clone(client))
-                }
-                ClientInput::ViaResult | ClientInput::Unavailable => ClientInput::Unavailable,
-            },
-            gateway_input: None,
-            returned_input: None,
-            forwarded_input: None,
-            ingress: self.nested_ingress(),
-            span: None,
-            extensions: Extensions::default(),
-        }))
+        Self {
+            fields: Box::new(Fields {
+                session: Arc::clone(&self.fields.session),
+                client: self.fields.client.clone(),
+                request_id: self.fields.request_id.clone(),
+                call_id: CallId::next(),
+                // Restrictions of a call apply to its nested calls.
+                control: Control {
+                    parent: Some(self.fields.call_id.to_string().into()),
+                    confirm: None,
+                    ..self.fields.control.clone()
+                },
+                meta: self.fields.meta.clone(),
+                claims: self.fields.claims.clone(),
+                depth: self.fields.depth.saturating_add(1),
+                cancel: self.fields.cancel.child_token(),
+                // The client cannot repeat a nested call, so only a request of toolgate's own can ask it for input.
+                client_input: match &self.fields.client_input {
+                    ClientInput::ViaElicitation(client) => {
+                        ClientInput::ViaElicitation(Arc::clone(client))
+                    }
+                    ClientInput::ViaResult | ClientInput::Unavailable => ClientInput::Unavailable,
+                },
+                gateway_input: None,
+                returned_input: None,
+                forwarded_input: None,
+                ingress: self.nested_ingress(),
+                span: None,
+                extensions: Extensions::default(),
+            }),
+        }
     }
 
     /// The session.
     #[must_use]
     pub fn session(&self) -> &Session {
-        &self.0.session
+        &self.fields.session
     }
 
     /// The caller.
     #[must_use]
     pub fn principal(&self) -> &Principal {
-        &self.0.session.principal
+        &self.fields.session.principal
     }
 
     /// The client's name and version, if it sent them.
     #[must_use]
     pub fn client(&self) -> Option<&ClientInfo> {
-        self.0.client.as_deref()
+        self.fields.client.as_deref()
     }
 
     /// The client's name and version, shared.
     #[must_use]
     pub fn client_shared(&self) -> Option<Arc<ClientInfo>> {
-        self.0.client.clone()
+        self.fields.client.clone()
     }
 
     /// The session, shared.
     #[must_use]
     pub fn session_shared(&self) -> Arc<Session> {
-        Arc::clone(&self.0.session)
+        Arc::clone(&self.fields.session)
     }
 
     /// The JSON-RPC id of the request.
     #[must_use]
     pub fn request_id(&self) -> Option<&Id> {
-        self.0.request_id.as_ref()
+        self.fields.request_id.as_ref()
     }
 
     /// The id of this call.
     #[must_use]
     pub fn call_id(&self) -> CallId {
-        self.0.call_id
+        self.fields.call_id
     }
 
     /// The id of the parent call.
     #[must_use]
     pub fn parent(&self) -> Option<&Arc<str>> {
-        self.0.control.parent.as_ref()
+        self.fields.control.parent.as_ref()
     }
 
     /// The control data of the request, which can only restrict it.
     #[must_use]
     pub fn control(&self) -> &Control {
-        &self.0.control
+        &self.fields.control
     }
 
     /// The request's `_meta` without the control data, as the client sent it. The client writes it: it may choose between
     /// things that the client may have, and never permits anything.
     #[must_use]
     pub fn meta(&self) -> Option<&Json> {
-        self.0.meta.as_ref()
+        self.fields.meta.as_ref()
     }
 
     /// A member of the request's `_meta`.
@@ -364,13 +368,13 @@ impl Context {
     /// ```
     #[must_use]
     pub fn meta_member(&self, key: &str) -> Option<Json> {
-        self.0.meta.as_ref()?.get(key)
+        self.fields.meta.as_ref()?.get(key)
     }
 
     /// What the transport knows about the principal, such as the claims of a verified token.
     #[must_use]
     pub fn claims(&self) -> Option<&Json> {
-        self.0.claims.as_ref()
+        self.fields.claims.as_ref()
     }
 
     /// One claim of the principal, decoded.
@@ -386,59 +390,59 @@ impl Context {
     /// ```
     #[must_use]
     pub fn claim<T: serde::de::DeserializeOwned>(&self, name: &str) -> Option<T> {
-        self.0.claims.as_ref()?.get(name)?.decode().ok()
+        self.fields.claims.as_ref()?.get(name)?.decode().ok()
     }
 
     /// How many calls this call is nested in.
     #[must_use]
     pub fn depth(&self) -> u8 {
-        self.0.depth
+        self.fields.depth
     }
 
     /// Cancelled when the client cancels the call or disconnects.
     #[must_use]
     pub fn cancel(&self) -> &CancellationToken {
-        &self.0.cancel
+        &self.fields.cancel
     }
 
     /// How the client can be asked for input.
     #[must_use]
     pub fn client_input(&self) -> &ClientInput {
-        &self.0.client_input
+        &self.fields.client_input
     }
 
     /// All input that the request carries, for a question of toolgate or of a server.
     #[must_use]
     pub fn returned_input(&self) -> Option<&InputRound> {
-        self.0.returned_input.as_ref()
+        self.fields.returned_input.as_ref()
     }
 
     /// The client's input for a question that toolgate asked. Servers never see it.
     #[must_use]
     pub fn gateway_input(&self) -> Option<&InputRound> {
-        self.0.gateway_input.as_ref()
+        self.fields.gateway_input.as_ref()
     }
 
     /// Forwards the server's own `requestState` and the client's responses to the server.
     pub fn forward_input(&mut self, input: InputRound) {
-        self.0.forwarded_input = Some(input);
+        self.fields.forwarded_input = Some(input);
     }
 
     /// The input that the request to the server carries instead of the client's.
     #[must_use]
     pub fn forwarded_input(&self) -> Option<&InputRound> {
-        self.0.forwarded_input.as_ref()
+        self.fields.forwarded_input.as_ref()
     }
 
     /// Values that layers share during this call.
     #[must_use]
     pub fn extensions(&self) -> &Extensions {
-        &self.0.extensions
+        &self.fields.extensions
     }
 
     /// Values that layers share during this call, mutable.
     pub fn extensions_mut(&mut self) -> &mut Extensions {
-        &mut self.0.extensions
+        &mut self.fields.extensions
     }
 }
 
@@ -499,31 +503,31 @@ impl Context {
     /// Sets how the request arrived.
     #[must_use]
     pub fn with_ingress(mut self, ingress: Ingress) -> Self {
-        self.0.ingress = ingress;
+        self.fields.ingress = ingress;
         self
     }
 
     /// How the request arrived.
     #[must_use]
     pub fn ingress(&self) -> &Ingress {
-        &self.0.ingress
+        &self.fields.ingress
     }
 
     /// toolgate's span of this call, if a layer records traces. Servers receive it as their parent.
     #[must_use]
     pub fn span(&self) -> Option<&Trace> {
-        self.0.span.as_ref()
+        self.fields.span.as_ref()
     }
 
     /// Sets toolgate's span for the inner layers and for the request to the server.
     pub fn set_span(&mut self, span: Option<Trace>) {
-        self.0.span = span;
+        self.fields.span = span;
     }
 
     /// The ingress of a nested call: toolgate's span of this call is its parent.
     pub(crate) fn nested_ingress(&self) -> Ingress {
-        let trace = self.0.span.clone().or_else(|| self.0.ingress.trace.clone());
-        Ingress { trace, ..self.0.ingress.clone() }
+        let trace = self.fields.span.clone().or_else(|| self.fields.ingress.trace.clone());
+        Ingress { trace, ..self.fields.ingress.clone() }
     }
 }
 
