@@ -147,7 +147,7 @@ events {{ worker_connections 4096; }}
 http {{ access_log off; {paths} client_max_body_size 0; keepalive_requests 1000000000;
 upstream up {{ server {to.split("/")[2]}; keepalive 128; keepalive_requests 1000000000; }}
 server {{ listen 127.0.0.1:{port}; location / {{ proxy_pass http://up; proxy_http_version 1.1;
-proxy_set_header Connection ""; proxy_buffering off; }} }} }}""")
+proxy_set_header Connection ""; proxy_set_header Host $http_host; proxy_buffering off; }} }} }}""")
         return config
 
     def open(self, target, kind, to):
@@ -347,11 +347,11 @@ def connect(url):
 
 
 def open_session(connection):
-    """Opens a legacy session: its id."""
+    """Opens a legacy session: its id, if the server keeps sessions."""
     params = {"protocolVersion": LEGACY, "capabilities": {}, "clientInfo": {"name": "bench", "version": "1"}}
     connection.sendall(post({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params}))
     head, _ = read_answer(connection)
-    session = next(line.split(": ", 1)[1] for line in head if line.lower().startswith("mcp-session-id:"))
+    session = next((line.split(": ", 1)[1] for line in head if line.lower().startswith("mcp-session-id:")), None)
     connection.sendall(post({"jsonrpc": "2.0", "method": "notifications/initialized"}, session))
     read_answer(connection)
     return session

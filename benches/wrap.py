@@ -149,14 +149,13 @@ def initialize_ms(command):
 def tree_rss(root):
     """Resident and proportional memory of the process and its keeper, the server left out, in MB."""
     total_rss = total_pss = 0
-    pids = [root]
+    pids, program = [root], os.readlink(f"/proc/{root}/exe")
     for pid in pids:
         with open(f"/proc/{pid}/task/{pid}/children") as f:
             pids += [int(p) for p in f.read().split()]
     for pid in pids:
-        with open(f"/proc/{pid}/comm") as f:
-            if f.read().strip() != "toolgate":
-                continue
+        if os.readlink(f"/proc/{pid}/exe") != program:
+            continue
         with open(f"/proc/{pid}/smaps_rollup") as f:
             fields = {l.split(":")[0]: l.split()[1] for l in f if ":" in l and l.rstrip().endswith("kB")}
         total_rss += int(fields["Rss"])
