@@ -142,3 +142,12 @@ fn mcp_core_audits_where_its_variables_say() {
     let off = read(Preset::McpCore, &[("MCP_CIRCUIT_ENABLED", "false")]).unwrap();
     assert_eq!(off.0.breaker, None);
 }
+
+#[test]
+fn a_table_that_names_no_file_keeps_that_of_the_preset() {
+    let table = || AuditConfig { file: Target::Off, ..AuditConfig::default() };
+    let of_preset = Preset::McpCore.audit().unwrap().file;
+    assert_ne!(of_preset, Target::Off);
+    assert_eq!(Preset::McpCore.audit_over(table(), |key| key == "record").file, of_preset);
+    assert_eq!(Preset::McpCore.audit_over(table(), |key| key == "file").file, Target::Off);
+}
